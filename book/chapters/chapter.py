@@ -140,15 +140,7 @@ class Chapter(BaseModel):
 
     @classmethod
     def from_notebook(cls: type[C], names: Mapping[str, Any]) -> C:
-        """The chapter of a notebook, from its global names.
-
-        Args:
-            names: the notebook's `globals()`, taken right after its parameters cell.
-
-        Raises:
-            ParameterError: for unknown names, missing names, wrong types, values out of range and
-                combinations that are impossible.
-        """
+        """The chapter of a notebook, from its global names."""
         # When a reader runs the cell again, what later cells defined is there too, and none of our business.
         again = any(isinstance(value, cls) for value in names.values())
         plain = (bool, int, float, str, list, tuple, dict, type(None))
@@ -165,11 +157,7 @@ class Chapter(BaseModel):
 
     @classmethod
     def checked(cls: type[C], values: Mapping[str, Any]) -> C:
-        """The chapter with these parameters; see `from_notebook` for the errors.
-
-        Args:
-            values: a value for every parameter.
-        """
+        """The chapter with these parameters; see `from_notebook` for the errors."""
         try:
             return cls(**values)
         except ValidationError as error:
@@ -191,12 +179,7 @@ class Chapter(BaseModel):
         raise NotImplementedError
 
     def train(self, run: Run, progress: bool = True) -> Trained:
-        """Train the model of a run, or load it if the same one was trained before.
-
-        Args:
-            run: one of `runs()`, or one of your own.
-            progress: show a bar and a line per evaluation.
-        """
+        """Train the model of a run, or load it if the same one was trained before."""
         setup = self.setup(run)
         model, plan = setup.model, setup.plan
         history = History()
@@ -214,9 +197,6 @@ class Chapter(BaseModel):
 
         Models are trained in as many processes as the environment variable `ATTNLIB_PROCESSES` says, to the
         same weights: see `book.chapters.processes`.
-
-        Raises:
-            ValueError: the variable is not a number from 1 up.
         """
         runs = self.runs()
         if (n := processes()) > 1 and len(runs) > 1:

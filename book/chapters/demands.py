@@ -40,13 +40,6 @@ def refuse_too_large(p: Any, memory: int | None = None) -> None:
     That is where one model takes more than a day on one core, one of its steps more than a minute, where
     precision is one that the processor has not, or where there are many samples, which are drawn before
     anything is to be seen.
-
-    Args:
-        p: a chapter.
-        memory: bytes; those of the device that the chapter computes on, if left out.
-
-    Raises:
-        ValueError: says what takes how much, and how much there is.
     """
     if not is_here():
         return

@@ -136,11 +136,7 @@ def _shown(value: Any) -> Any:
 
 
 def standing(difference: Any) -> str:
-    """How a difference to something is said: by which side of 0 its interval lies on.
-
-    Args:
-        difference: with `low` and `high`; `None` or NaN: not run.
-    """
+    """How a difference to something is said: by which side of 0 its interval lies on."""
     if difference is None or difference["low"] != difference["low"]:
         return "not run"
     if difference["low"] > 0:
@@ -155,11 +151,7 @@ def significance(difference: Any) -> str:
 
 
 def tally_clause(outcomes: pd.Series) -> str:
-    """What came of the predictions of the run of a page, or that it decides none of them.
-
-    Args:
-        outcomes: of each prediction "yes", "no", or that it is open.
-    """
+    """What came of the predictions of the run of a page, or that it decides none of them."""
     yes, no = (int((outcomes == said).sum()) for said in ("yes", "no"))
     if not yes + no:
         return f"This page's run is too small to decide any of the {len(outcomes)}; see the recorded run"

@@ -34,9 +34,6 @@ def checkpoint_steps(steps: int = 4000, every: int = 250, early: Iterable[int] =
 
     With the defaults these are the original's 22, the last of which it calls 3999: it counts from 0, and that
     model has seen all 4,000 updates.
-
-    Raises:
-        ValueError: `steps` or `every` is not positive.
     """
     if steps < 1 or every < 1:
         raise ValueError(f"steps and every should be at least 1; got {steps} and {every}")
@@ -168,13 +165,6 @@ class DynamicsResults:
         `pandas.read_parquet(folder)` reads them as one table, with the columns `split`, `run` and `step`.
         A file has the columns `row` and `token`, both counted from 0, `group`, if rows have one, the words,
         and the scores that the run has of `alpha`, `beta` and `delta`.
-
-        Args:
-            folder: made if it is not there.
-            words: of each split, columns of what its tokens are called.
-
-        Raises:
-            CheckpointError: a file cannot be written.
         """
         for split, runs in self.scores.items():
             for name, run in runs.items():
@@ -215,14 +205,7 @@ def over_training(
     scores_at: Callable[[int], TokenScores],
     groups: Integer[np.ndarray, " row"] | None = None,
 ) -> RunScores:
-    """What tokens meant at each checkpoint of a run, for the statistics.
-
-    Args:
-        steps: the checkpoints.
-        scores_at: gives the scores of a checkpoint. A gradient influence that only some have is 0 at the
-            others, where no statistic looks at it.
-        groups: see `RunScores`.
-    """
+    """What tokens meant at each checkpoint of a run, for the statistics."""
     found = {step: scores_at(step) for step in steps}
     first, scores = next(iter(found.values())), dict[str, np.ndarray]()
     for name in SCORES:

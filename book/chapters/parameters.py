@@ -92,11 +92,7 @@ def _there(device: str) -> str:
 
 
 def refuse_moments(steps: Iterable[int], last: int) -> None:
-    """Checkpoints of a training that ends before them are refused.
-
-    Raises:
-        ValueError: there are some.
-    """
+    """Checkpoints of a training that ends before them are refused."""
     if outside := [step for step in steps if not 0 <= step <= last]:
         raise ValueError(f"checkpoints should be from 0 to steps = {last}; got {outside}")
 
@@ -147,13 +143,7 @@ Device = Annotated[str, AfterValidator(_there)]
 
 
 def refuse_heads(width: int, n_heads: int, of: str) -> None:
-    """Refuse a width that heads cannot share.
-
-    Args:
-        width: numbers per token; even, since sines and cosines tell positions.
-        n_heads: heads per layer.
-        of: whose model it is.
-    """
+    """Refuse a width that heads cannot share."""
     if width % n_heads or width % 2:
         allowed = ", ".join(str(n) for n in range(1, 65) if width % n == 0)
         raise ValueError(

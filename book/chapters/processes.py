@@ -23,11 +23,7 @@ VARIABLE = "ATTNLIB_PROCESSES"
 
 
 def processes() -> int:
-    """In how many processes models are to be trained: `$ATTNLIB_PROCESSES`, or 1.
-
-    Raises:
-        ValueError: it is not a number from 1 up.
-    """
+    """In how many processes models are to be trained: `$ATTNLIB_PROCESSES`, or 1."""
     text = os.environ.get(VARIABLE) or "1"
     if not text.isdecimal() or int(text) < 1:
         raise ValueError(f"{VARIABLE} should be a number of processes from 1 up; got {text!r}")
@@ -35,18 +31,7 @@ def processes() -> int:
 
 
 def train_side_by_side(chapter: Any, runs: Sequence[Any], n: int) -> None:
-    """Have the models of a chapter's runs trained by `n` processes, and kept.
-
-    Args:
-        chapter: whose `train` is called in each.
-        runs: which to train. A run that begins with another's model may stand behind that one: the process
-            that wants it first trains it, and another that wants it waits.
-        n: how many processes.
-
-    Raises:
-        RuntimeError: a process ended without a word (out of memory, say).
-        Exception: what went wrong in the training of a model; the other processes are ended.
-    """
+    """Have the models of a chapter's runs trained by `n` processes, and kept."""
     others = set(multiprocessing.active_children())
     context = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang
     pool = ProcessPoolExecutor(min(n, len(runs)), mp_context=context, initializer=_begin)

@@ -23,16 +23,6 @@ def reading(model: nn.Module, tokenizer: Any, sample: Sample, *, rolled_out: boo
     Where heads have references of their own, they are shown.
     A long prompt (instruction, examples, the frame of a chat) is cut off: what is shown begins with the first
     token that any row is evaluated on, and rows then sum to less than 1. Without one, all is shown.
-
-    Args:
-        model: gives attention, if need be when asked with `output_attentions=True` (a Hugging Face model:
-            eager).
-        tokenizer: of the model.
-        sample: with or without a reference.
-        rolled_out: show, in place of the heads of a layer, rollout up to it.
-
-    Raises:
-        ValueError: the model returns no attention.
     """
     ids = sample.input_ids[None].to(next(model.parameters()).device)
     alone = Batch(ids, ids, torch.ones_like(ids, dtype=torch.bool))

@@ -48,16 +48,7 @@ def refusal(cls: type[BaseModel], error: ValidationError) -> ParameterError:
 
 
 def refuse_model_name(name: str, parameter: str = "model", known: Collection[str] = ()) -> None:
-    """Refuse what can be no pretrained model, and one that is here whose architecture has no attention.
-
-    Args:
-        name: a folder, a name on the hub (`owner/model`, `owner/model@revision`), or a known one.
-        parameter: what it was given as.
-        known: further names.
-
-    Raises:
-        ValueError: says what is allowed.
-    """
+    """Refuse what can be no pretrained model, and one that is here whose architecture has no attention."""
     if name in known:
         return
     folder = expanded(name)
@@ -81,11 +72,7 @@ def refuse_model_name(name: str, parameter: str = "model", known: Collection[str
 
 
 def refuse_same_names(runs: Iterable[Any]) -> None:
-    """Refuse runs of one name: tables would count one model twice.
-
-    Raises:
-        ValueError: says which name.
-    """
+    """Refuse runs of one name: tables would count one model twice."""
     names = [run.name for run in runs]
     if twice := [name for place, name in enumerate(names) if name in names[:place]]:
         raise ValueError(
@@ -95,11 +82,7 @@ def refuse_same_names(runs: Iterable[Any]) -> None:
 
 
 def refuse_scores_folder(name: str) -> None:
-    """Refuse what can be no folder to write to; "": none.
-
-    Raises:
-        ValueError: says what is in the way.
-    """
+    """Refuse what can be no folder to write to; "": none."""
     place = Path(name)
     there = next(each for each in (place, *place.parents) if each.exists())
     if name and not (there.is_dir() and os.access(there, os.W_OK)):
@@ -110,17 +93,7 @@ def refuse_scores_folder(name: str) -> None:
 
 
 def refuse_data_folder(name: str) -> bool:
-    """Refuse what can be no folder of data, there already or yet to be made.
-
-    Args:
-        name: of the folder; "": none.
-
-    Returns:
-        Whether it is there, with something in it.
-
-    Raises:
-        ValueError: says what is allowed.
-    """
+    """Refuse what can be no folder of data, there already or yet to be made."""
     if not name:
         return False
     folder = Path(name)

@@ -44,16 +44,7 @@ NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 
 
 def store(chapter: Chapter, name: str, folder: Path | None = None) -> Path:
-    """Store the trained model of one of a chapter's runs, with how good it is on the chapter's test samples.
-
-    Args:
-        chapter: has trained it.
-        name: of the run.
-        folder: see `store_model`.
-
-    Raises:
-        ValueError: the chapter has trained no such run, or its models are of no task that can be stored.
-    """
+    """Store the trained model of one of a chapter's runs, with its scores on the chapter's test samples."""
     if name not in chapter.trained:
         raise ValueError(f"no run {name!r} was trained; there are {', '.join(chapter.trained) or 'none'}")
     found = chapter.trained[name]
@@ -83,23 +74,6 @@ def store_model(
     """Test a trained model and store it, its weights rounded to half precision: two bytes each.
 
     What the file says of its accuracy is that of the rounded weights, which is what a reader gets.
-
-    Args:
-        model: left as it is.
-        task: what it was trained on.
-        held_out: samples of the task that it was not trained on; see `StoredModel`.
-        chapter: whose model it is.
-        name: of the run; the file's name is made of it.
-        params: the chapter's parameters, as JSON can hold them.
-        training: what training really did.
-        folder: the one with a folder per chapter, `results/models` if left out.
-
-    Returns:
-        The file.
-
-    Raises:
-        ValueError: the task is a language of your own, which no file can hold; or training was interrupted.
-        CheckpointError: the file cannot be written.
     """
     if training.interrupted:
         raise ValueError(f"{name} is not stored: its training was interrupted; run the chapter again")
@@ -132,11 +106,7 @@ def store_model(
 
 @singledispatch
 def tested_on(chapter: Chapter, run: Any) -> tuple[Task, dict[str, Any]]:
-    """The task of a run, and the samples that its model is tested on, as `store_model` takes them.
-
-    Raises:
-        ValueError: nobody has said so here for this chapter.
-    """
+    """The task of a run, and the samples that its model is tested on, as `store_model` takes them."""
     raise ValueError(f"{chapter.notebook} says in no `tested_on` what its models are tested on")
 
 
@@ -171,11 +141,7 @@ def _(chapter: AlgorithmicReasoning, run: ReasoningRun) -> tuple[Task, dict[str,
 
 
 def defaults_of(notebook: str) -> dict[str, Any]:
-    """The values in a notebook's cell of parameters, which the `quick` profile runs with.
-
-    Raises:
-        ValueError: there is no such chapter.
-    """
+    """The values in a notebook's cell of parameters, which the `quick` profile runs with."""
     if notebook not in (known := all_chapters()):
         raise ValueError(f"there is no chapter {notebook!r}; there are {', '.join(known)}")
     import papermill  # of the extra `book`: who only trains models has none
@@ -192,21 +158,13 @@ def all_chapters() -> dict[str, type[Chapter]]:
 
 
 def chapter_of(notebook: str, changes: Mapping[str, Any]) -> Chapter:
-    """A chapter with its notebook's own parameters, but for these.
-
-    Raises:
-        ValueError: there is no such chapter, or it cannot run with these parameters.
-    """
+    """A chapter with its notebook's own parameters, but for these."""
     own = defaults_of(notebook)
     return all_chapters()[notebook].checked({**own, **changes})
 
 
 def typed(notebook: str, texts: Mapping[str, str]) -> dict[str, Any]:
-    """Parameters as they were typed, as values: a text stays one where the notebook's own value is one.
-
-    Raises:
-        ValueError: there is no such chapter.
-    """
+    """Parameters as they were typed, as values: a text stays one where the notebook's own value is one."""
     own = defaults_of(notebook)
     return {name: text if isinstance(own.get(name), str) else _value(text) for name, text in texts.items()}
 

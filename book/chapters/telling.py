@@ -29,15 +29,7 @@ def tell(
     *,
     of: str | Sequence[str] = "value",
 ) -> None:
-    """Numbers, words or counts for the text, under their names.
-
-    Args:
-        numbers: a table, or numbers by their names; "not enough data" is NaN.
-        name: what each is called. Of a table, its columns stand in braces, and `{of}` is the column that the
-            number is from; otherwise `{}` is its own name (of several levels, `{0}`, `{1}`, ...).
-        unit: "%" or "points": of shares in percent.
-        of: columns of the table to tell.
-    """
+    """Numbers, words or counts for the text, under their names."""
     for row, about in _named(numbers):
         columns = [of] if isinstance(of, str) else of
         told = {column: row[column] for column in columns} if isinstance(numbers, pd.DataFrame) else {"": row}
@@ -48,14 +40,7 @@ def tell(
 def tell_in_words(
     numbers: pd.DataFrame | Mapping[Any, Any], name: str = "{}", unit: str = "", digits: int | None = None
 ) -> None:
-    """Numbers in brief under their names, and as `in_words` says them under "name, in full".
-
-    Args:
-        numbers: a table with `value`, `low`, `high` and `n`, or such rows by their names; `None`: not run.
-        name: see `tell`.
-        unit: of `in_words`.
-        digits: of `in_words`.
-    """
+    """Numbers in brief under their names, and as `in_words` says them under "name, in full"."""
     for row, about in _named(numbers):
         columns = row if isinstance(numbers, pd.DataFrame) else {}
         words, called = in_words(row, unit, digits), name.format(*about, **columns)

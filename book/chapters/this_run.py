@@ -10,25 +10,14 @@ MEMORIZED = 0.02
 
 
 def if_learned(right: float, chance: float, clause: str) -> str:
-    """What a run shows, as the end of a sentence; or that its models have learned too little to show it.
-
-    Args:
-        right: the share of answers that its models have right.
-        chance: the same by chance.
-        clause: what is said of models that have learned.
-    """
+    """What a run shows, as the end of a sentence; or that its models have learned too little to show it."""
     if right > chance + LEARNED:
         return clause
     return f"the models have hardly learned anything ({100 * right:.0f} % right), so that this cannot be seen"
 
 
 def memorized_clause(seen: float, unseen: float) -> str:
-    """Whether a model has memorized a part of its training texts, as the end of a sentence on it.
-
-    Args:
-        seen: the share of the tokens of training texts that it has right.
-        unseen: the same of new texts.
-    """
+    """Whether a model has memorized a part of its training texts, as the end of a sentence on it."""
     both = (
         f"gets {100 * seen:.2f} % of their tokens right and {100 * unseen:.2f} % of those of test sequences"
     )

@@ -48,12 +48,6 @@ def to_try(stored: Mapping[str, StoredModel], first: str, text: str = "", room: 
     In this order, as long as there is room: a model of the language `first`; one of every other language, in
     the order of `LANGUAGES`; the others. Of a language's models, a supervised one comes first: its heads can
     be read.
-
-    Args:
-        stored: by their names, of tasks that are `Language`s.
-        first: a language. That none of its models is stored is no error.
-        text: offered first to the models that can be asked it.
-        room: how many weights there may be in all. The first model is always there.
     """
     order = [first, *(name for name in LANGUAGES if name != first)]
     seen: dict[str, int] = {}
@@ -90,11 +84,7 @@ def texts_for(kept: StoredModel, text: str = "") -> list[str]:
 
 
 def text_for(kept: StoredModel, text: str = "") -> tuple[str, str]:
-    """A text that the model can be asked: this one, if there is one and it can be; and otherwise why not.
-
-    Returns:
-        The text; and "", or in a line why it is another one than was wanted.
-    """
+    """A text that the model can be asked: this one, if there is one and it can be; and otherwise why not."""
     own = texts_for(kept, text)[0]
     if not text or own == text:
         return own, ""

@@ -99,11 +99,7 @@ def comes_back() -> Card:
 
 
 def reversals() -> dict[str, list[float]]:
-    """By where heads are redirected, the share of letters that a language model gets right at `STRENGTHS`.
-
-    Raises:
-        NotRunError: there is no record of it.
-    """
+    """By where heads are redirected, the share of letters that a language model gets right at `STRENGTHS`."""
     rows = came_with_the_book(READ, model="SmolLM2-135M-Instruct", ranges="finetune", steps=300, chat=False)
     found = reasoning.over_seeds(rows[there(rows)["task"].eq("string_reversal")], ["metric"])
     return {

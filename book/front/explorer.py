@@ -37,14 +37,7 @@ def explorer(stage: Path) -> str:
 
 
 def placed(widget: ModelExplorer, stage: Path, name: str, book: str = "") -> str:
-    """MyST for a page with an explorer, which is written into a file.
-
-    Args:
-        widget: the explorer.
-        stage: the tree that is rendered.
-        name: of the file.
-        book: the folder `book`, as the page sees it.
-    """
+    """MyST for a page with an explorer, which is written into a file."""
     file = stage / f"book/_front/{name}.html"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(widget.to_html(), encoding="utf-8")

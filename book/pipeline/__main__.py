@@ -38,11 +38,7 @@ def cores(text: str) -> int:
 
 
 def take_lock(path: Path) -> IO[str]:
-    """Open and lock `path`, waiting for another run that holds it.
-
-    Raises:
-        SystemExit: nothing can be written there.
-    """
+    """Open and lock `path`, waiting for another run that holds it."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle = path.open("w", encoding="utf-8")

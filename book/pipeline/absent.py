@@ -25,9 +25,6 @@ def fill_absent(notebook: nbformat.NotebookNode, words: str = ABSENT) -> list[st
 
     A number that came out as a word ("never") is shown as that word, whatever its format. So is a word whose
     name has a colon, behind which MyST-NB would look for a format.
-
-    Returns:
-        The names of what is absent.
     """
     numbers, drawn = glued(notebook), _drawn(notebook)
     absent: dict[str, None] = {}

@@ -27,13 +27,7 @@ FOLDER = "where-attention-looks"
 
 
 def with_first_cell(notebook: nbformat.NotebookNode, url: str, branch: str) -> nbformat.NotebookNode:
-    """The notebook with the cell behind its first text, if there is an address, and else without one.
-
-    Args:
-        notebook: is changed.
-        url: of the public repository, or "".
-        branch: of it.
-    """
+    """The notebook with the cell behind its first text, if there is an address, and else without one."""
     notebook.cells = [cell for cell in notebook.cells if TAG not in cell.metadata.get("tags", [])]
     if url:
         source = CELL.substitute(url=url.rstrip("/"), branch=branch, folder=FOLDER)

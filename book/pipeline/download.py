@@ -41,10 +41,6 @@ def with_numbers(
     Roles of other notebooks stay as they are: a file by itself does not have their numbers. Figures for dark
     pages are left out: JupyterLab shows the others. Figures and tables are called as on the pages, in the
     text and in their captions.
-
-    Args:
-        notebook: an executed one.
-        labels: of `numbers_of`.
     """
     from attnlib.plots.drawing import DARK  # seconds, as it loads what draws
 

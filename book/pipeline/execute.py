@@ -140,11 +140,7 @@ def first_line(source: str) -> str:
 
 
 def run_chapter(source: Path, parameters: Mapping[str, object]) -> nbformat.NotebookNode:
-    """Execute a notebook with `parameters` in the current folder and return it, outputs included.
-
-    Raises:
-        ChapterError: a cell failed or the kernel died.
-    """
+    """Execute a notebook with `parameters` in the current folder and return it, outputs included."""
     progress = Progress(source.stem)
     try:
         # No output path: papermill would save a half-executed notebook after every cell.

@@ -22,20 +22,12 @@ def describing(run: Mapping[str, Any], left: Iterable[Path]) -> str:
 
 
 def runs_of(build: Path) -> list[dict[str, Any]]:
-    """How every run of a build went.
-
-    Raises:
-        ValueError: a file is damaged; `discard_damaged` mends that.
-    """
+    """How every run of a build went."""
     return [read_sealed(path) for path in sorted((build / "runs").glob("*.json"))]
 
 
 def discard_damaged(build: Path) -> list[str]:
-    """Remove all that is left of a chapter where a part of it is damaged; says of each what was wrong.
-
-    Raises:
-        CheckpointError: it cannot be removed.
-    """
+    """Remove all that is left of a chapter where a part of it is damaged; says of each what was wrong."""
     said = []
     for run in sorted((build / "runs").glob("*.json")):
         _, notebook, results = _left_of(build, run.stem)
@@ -70,11 +62,7 @@ def _remove(build: Path, chapter: str) -> None:
 
 
 def say_damaged(build: Path) -> None:
-    """Remove it, and print what was wrong.
-
-    Raises:
-        SystemExit: it cannot be removed; says why.
-    """
+    """Remove it, and print what was wrong."""
     try:
         for line in discard_damaged(build):
             print(line, flush=True)

@@ -59,19 +59,7 @@ class Beside(NamedTuple):
 
 
 def make_page(executed: Path, folder: Path) -> Path:
-    """Renders a chapter that was run, in a folder that is replaced by the finished pages.
-
-    Args:
-        executed: what papermill has written.
-        folder: where the pages are to be.
-
-    Returns:
-        The page.
-
-    Raises:
-        NoChapterError: it is no chapter of this book, or was never run; or the folder holds other things.
-        BookError: it could not be rendered.
-    """
+    """Renders a chapter that was run, in a folder that is replaced by the finished pages."""
     from book.pipeline.stage import render, write_out  # seconds
 
     notebook = read(executed)
@@ -89,11 +77,7 @@ def make_page(executed: Path, folder: Path) -> Path:
 
 
 def read(executed: Path) -> nbformat.NotebookNode:
-    """A notebook with outputs.
-
-    Raises:
-        NoChapterError: it is none, or holds none.
-    """
+    """A notebook with outputs."""
     try:
         notebook = nbformat.read(executed, as_version=4)
     except (OSError, ValueError, AttributeError, nbformat.ValidationError) as error:
@@ -121,13 +105,7 @@ def title(notebook: nbformat.NotebookNode) -> str:
 
 
 def lay_out(notebook: nbformat.NotebookNode, chapter: str, stage: Path) -> None:
-    """A source tree of one chapter, and of the pages that its words lead to.
-
-    Args:
-        notebook: the run; is changed.
-        chapter: its name.
-        stage: the folder, which is made.
-    """
+    """A source tree of one chapter, and of the pages that its words lead to."""
     shutil.copytree("book", stage / "book", ignore=NOT_PROSE)
     toc = yaml.safe_load(Path("_toc.yml").read_text(encoding="utf-8"))
     document = f"notebooks/{chapter}"
@@ -193,11 +171,7 @@ def nearest(notebook: nbformat.NotebookNode, chapter: str, builds: Path = Path("
 
 
 def mark_changed(notebook: nbformat.NotebookNode, beside: Beside | None) -> str:
-    """Marks numbers in the text that are not those of another run, which they then have beside them.
-
-    Returns:
-        What the marks mean, as a cell of the page.
-    """
+    """Marks numbers in the text that are not those of another run, which they then have beside them."""
     if beside is None:
         return ALONE.format()
     own, old, both, changed = glued(notebook), beside.numbers, 0, 0

@@ -34,11 +34,7 @@ PAPER = {
 
 
 def chromium() -> str:
-    """Where Chromium is: what the variable CHROMIUM names, or the first of the usual names on the path.
-
-    Raises:
-        BookError: there is none.
-    """
+    """Where Chromium is: what the variable CHROMIUM names, or the first of the usual names on the path."""
     found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
     if not found or not Path(found).exists():
         raise BookError(

@@ -23,12 +23,7 @@ ENDS = {"image/svg+xml": ".svg", DARK: ".dark.svg", CSV: ".csv", NPZ: ".npz"}
 
 
 def pictures(notebook: Path) -> Iterator[tuple[str, bytes]]:
-    """The files' names and what is in them.
-
-    Raises:
-        FileNotFoundError: there is no such notebook.
-        nbformat.reader.NotJSONError: it is none.
-    """
+    """The files' names and what is in them."""
     try:
         cells = nbformat.read(notebook, as_version=4).cells
     except (nbformat.ValidationError, AttributeError) as error:  # JSON, but of something else

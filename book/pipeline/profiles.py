@@ -57,11 +57,7 @@ def parameters_of(notebook: Path) -> list[str]:
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """The mapping in a YAML file; an empty one if it only has comments.
-
-    Raises:
-        ProfileError: it cannot be read, is no YAML, is no mapping, or has one that is not from texts.
-    """
+    """The mapping in a YAML file; an empty one if it only has comments."""
     shape = "should be YAML that maps names to values, such as `steps: 100`"
     try:
         found = yaml.load(content(path).decode("utf-8"), _Loader)
@@ -81,20 +77,12 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def read_profile(path: Path, notebook: Path) -> dict[str, Any]:
-    """The parameters in a YAML file, every name of them one of the notebook's.
-
-    Raises:
-        ProfileError: see `read_yaml`; or a name is not a parameter of the notebook.
-    """
+    """The parameters in a YAML file, every name of them one of the notebook's."""
     return checked(read_yaml(path), notebook, path)
 
 
 def checked(given: Mapping[str, Any], notebook: Path, source: Path) -> dict[str, Any]:
-    """The same parameters, once every name is one of the notebook's.
-
-    Raises:
-        ProfileError: a name is not; names `source`, where they are from.
-    """
+    """The same parameters, once every name is one of the notebook's."""
     names = parameters_of(notebook)
     for name in given:
         if name not in names:

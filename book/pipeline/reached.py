@@ -72,12 +72,7 @@ def waits_longest(profile: str) -> str:
 
 
 def about_to_run(jobs: Iterable[tuple[Any, Any]], profile: str) -> list[str]:
-    """A line for each chapter that is about to run: how long it took the last time, and why it runs.
-
-    Args:
-        jobs: Snakemake's, each with its reason.
-        profile: of the build.
-    """
+    """A line for each chapter that is about to run: how long it took the last time, and why it runs."""
     lines = []
     for job, reason in jobs:
         if job.rule.name == "notebook":

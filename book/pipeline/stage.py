@@ -61,12 +61,7 @@ def status_table(runs: list[dict[str, Any]], page: Path) -> str:
 
 
 def records_table(found: pd.DataFrame, origins: dict[tuple[str, str], Record]) -> str:
-    """What became of every record in this build, and where it is from: a line, and a row per record.
-
-    Args:
-        found: of `reproduced`.
-        origins: the records that were kept. A run that is not among them was made by this build.
-    """
+    """What became of every record in this build, and where it is from: a line, and a row per record."""
     again = {(str(row["notebook"]), str(row["run"])): row for _, row in found_again().iterrows()}
     rows = []
     for (chapter, run), verdict in summary(found).items():
@@ -93,11 +88,7 @@ def myst_table(head: list[str], rows: list[list[Any]]) -> str:
 
 
 def assemble(build: Path, stage: Path) -> str:
-    """Lay out in `stage` a source tree that Jupyter Book renders without executing anything.
-
-    Returns:
-        How many recorded numbers the build found again, in a line.
-    """
+    """Lay out in `stage` a source tree that Jupyter Book renders without executing anything."""
     toc = yaml.safe_load(Path("_toc.yml").read_text(encoding="utf-8"))
     config = yaml.safe_load(Path("_config.yml").read_text(encoding="utf-8"))
     config["execute"] = {"execute_notebooks": "off"}
@@ -144,11 +135,7 @@ def assemble(build: Path, stage: Path) -> str:
 
 
 def made(page: Path, of_the_build: Mapping[str, Callable[[], str]], stage: Path, part: re.Match[str]) -> str:
-    """A part of a page, of the build or of the records; a comment that names none stays one.
-
-    Raises:
-        BookError: it could not be made: the message names the page, the part and what makes it again.
-    """
+    """A part of a page, of the build or of the records; a comment that names none stays one."""
     try:
         if part[1] in of_the_build:
             return of_the_build[part[1]]()
@@ -164,17 +151,7 @@ def made(page: Path, of_the_build: Mapping[str, Callable[[], str]], stage: Path,
 
 
 def render(stage: Path, output: Path, builder: str = "html", strict: bool = True) -> Path:
-    """Run Jupyter Book over `stage`; returns the folder of pages.
-
-    Args:
-        stage: see `assemble`.
-        output: the folder it works in; what was there goes.
-        builder: "html", or "singlehtml" for one long page.
-        strict: whether a warning (`-W`), or a reference that leads nowhere (`-n`), is an error.
-
-    Raises:
-        BookError: Jupyter Book failed, or warned about anything where it must not.
-    """
+    """Run Jupyter Book over `stage`; returns the folder of pages."""
     # There is no `python -m jupyter_book`: take the script of this very interpreter, whatever PATH says.
     script = Path(sys.executable).with_name("jupyter-book")
     # --all: without it a changed table of contents leaves stale sidebars.

@@ -92,11 +92,7 @@ class Sweep:
 
 
 def planned(path: Path) -> Sweep:
-    """What a file asks for.
-
-    Raises:
-        ProfileError: the file says something else, or names what is not there.
-    """
+    """What a file asks for."""
     told = read_yaml(path)
     if unknown := told.keys() - SAID:
         raise ProfileError(
@@ -168,14 +164,6 @@ def refuse_impossible(chapter: str, runs: Iterable[Planned], here: bool = False)
     """Refuse runs if a chapter cannot run with the parameters of one of them.
 
     A notebook without a class in `book.chapters` checks its parameters itself, if at all.
-
-    Args:
-        chapter: the name of its notebook.
-        runs: what is to be run.
-        here: whether this machine has to be large enough, too, and to have the GPU that is asked for.
-
-    Raises:
-        ProfileError: names each such run and what is wrong with its parameters.
     """
     from book.chapters.demands import of_another_machine, unsaid  # seconds, as they load torch
     from book.chapters.refusals import ParameterError
@@ -205,10 +193,6 @@ def recorded(sweep: Sweep) -> dict[str, str]:
 
     A record is of a run if its chapter takes both for the same parameters. Of a parameter that came later,
     the notebook's own value counts.
-
-    Raises:
-        ParameterError: a run's parameters are refused by its chapter; see `refuse_impossible`.
-        ValueError: a record's provenance is damaged.
     """
     from book.chapters.demands import of_another_machine  # seconds, as they load torch
     from book.chapters.refusals import ParameterError
@@ -268,16 +252,6 @@ def run_and_keep(
     """Run Snakemake, and copy every record to `results/` as it is written.
 
     So neither a failure after it, nor a kill, nor an edit before the next call loses what was measured.
-
-    Args:
-        command: Snakemake's.
-        build: the sweep's folder.
-        chapter: the name of its notebook.
-        runs: those whose records are kept.
-        held: files that stay open until Snakemake itself is gone.
-
-    Returns:
-        Snakemake's exit status.
     """
     started, kept = time.time() - 1, set[str]()  # some file systems count time in seconds
     with subprocess.Popen(command, pass_fds=tuple(held)) as process:
@@ -307,17 +281,7 @@ def lay_out(build: Path, sweep: Sweep) -> None:
 
 
 def table(build: Path, sweep: Sweep, before: Mapping[str, str], made: Collection[str]) -> pd.DataFrame:
-    """The rows of every run's record, with what tells the runs apart in front.
-
-    Args:
-        build: the sweep's folder.
-        sweep: what was run.
-        before: the runs whose records `results/` has, with the records' names; their rows are read there.
-        made: those whose records `build` has.
-
-    Raises:
-        ValueError: a record is damaged.
-    """
+    """The rows of every run's record, with what tells the runs apart in front."""
     from book.chapters.records.runs import read, read_all  # seconds, and only needed once the runs are done
 
     tables = []
@@ -356,12 +320,7 @@ def main() -> int:
 
 
 def do_what_is_left() -> int:
-    """Make the runs that are not there yet, then write the table of what there is; returns the exit status.
-
-    Raises:
-        OSError, CheckpointError: something cannot be written.
-        ValueError: a record is damaged.
-    """
+    """Make the runs that are missing, then write the table of all runs; return the exit status."""
     parser = argparse.ArgumentParser(description="Run a chapter with every combination of some parameters.")
     parser.add_argument("file", type=Path, help="says which: see book/pipeline/sweep.py")
     parser.add_argument("--cores", type=cores, default=2, help="runs side by side")

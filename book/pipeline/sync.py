@@ -39,15 +39,7 @@ def pairs() -> list[tuple[Path, Path]]:
 
 
 def said_by(path: Path, content: bytes | None = None) -> str:
-    """What a notebook or a text says: a hash of its cells and settings, not of its outputs.
-
-    Args:
-        path: of the file.
-        content: of the file at another time; that of now if left out.
-
-    Raises:
-        Unreadable: it is no notebook.
-    """
+    """What a notebook or a text says: a hash of its cells and settings, not of its outputs."""
     read = path.read_bytes() if content is None else content
     try:
         notebook = jupytext.reads(read.decode(), fmt="ipynb" if path.suffix == ".ipynb" else "md:myst")

@@ -22,11 +22,7 @@ for table in your_runs({chapter!r}):
 
 
 def add_own_runs(notebook: Path) -> None:
-    """Adds the section to a chapter that is about to be rendered.
-
-    Args:
-        notebook: is changed; its name is the chapter's.
-    """
+    """Adds the section to a chapter that is about to be rendered."""
     if not (tables := your_runs(notebook.stem)):
         return
     shown = [new_output("display_data", data=table._repr_mimebundle_()) for table in tables]

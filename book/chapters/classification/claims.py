@@ -41,12 +41,7 @@ SINGLE_WORDS, WITH_ATTENTION = "A(beta_px, beta_uf)", "A(alpha, beta)"
 
 
 def predicts_attention(units: str, learned: float = 0.0) -> Answer:
-    """The rule for classification, or for translation.
-
-    Args:
-        units: what the shares are of.
-        learned: so accurate models have to be, at least, for their attention to mean anything.
-    """
+    """The rule for classification, or for translation."""
 
     def answer(rows: pd.DataFrame) -> Outcome:
         """The agreement of attention with the uniform model's relevance, over models, against chance."""
@@ -144,11 +139,7 @@ def relevance_comes_first(rows: pd.DataFrame) -> Outcome:
 
 
 def that_learned(rows: pd.DataFrame, least: float) -> pd.DataFrame:
-    """Rows of data sets whose models get so large a share right, at their best checkpoint.
-
-    Raises:
-        NotRunError: none does.
-    """
+    """Rows of data sets whose models get so large a share right, at their best checkpoint."""
     right = rows[rows["metric"].eq("xi*") & rows["interval"].ne("seeds") & rows["measure"].eq("top match")]
     right = right[right["split"].eq("test") & right["checkpoints"].eq("held out")]
     if "accuracy" in right:

@@ -26,14 +26,7 @@ def relevance_scatter(
     kinds: Integer[np.ndarray, " token"] | None = None,
     names: Sequence[str] = (),
 ) -> Drawn:
-    """Attention against relevance, a dot per token and a panel per relevance.
-
-    Args:
-        alpha: attention of each token.
-        betas: relevance of each token, by the panel's name.
-        kinds: what each token is, as an index into `names`: the colour and the shape.
-        names: of the kinds.
-    """
+    """Attention against relevance, a dot per token and a panel per relevance."""
     import seaborn as sns
 
     some = np.linspace(0, len(alpha) - 1, min(MOST, len(alpha))).astype(int)

@@ -53,16 +53,7 @@ def over_models(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def at_one_step(rows: pd.DataFrame, step: int = FIRST) -> pd.DataFrame:
-    """Relevance beside attention of the first model, by their agreement with the uniform model's relevance.
-
-    Args:
-        rows: of `records`.
-        step: the checkpoint.
-
-    Returns:
-        A row per `record` and `task`: `value`, `low`, `high`, `n` of relevance, and the same of attention
-        with `_attention` appended.
-    """
+    """Relevance and attention of the first model, by their agreement with the uniform model's relevance."""
     rows, columns = of_one_model(rows), ["record", "task", "value", "low", "high", "n"]
     relevance, attention = (
         rows.loc[rows["metric"].eq(f"step {step}: A({score}_t, beta_uf)"), columns]
@@ -72,16 +63,7 @@ def at_one_step(rows: pd.DataFrame, step: int = FIRST) -> pd.DataFrame:
 
 
 def rises(rows: pd.DataFrame, step: int = FIRST) -> pd.DataFrame:
-    """How much more relevance has risen by a step than attention.
-
-    Args:
-        rows: of `records`.
-        step: the checkpoint.
-
-    Returns:
-        A row per `record` and `task`: `value`, the rise of relevance since step 0 less that of attention,
-        with the interval of four independent shares (Zou and Donner 2008), and `n`.
-    """
+    """How much more relevance has risen by a step than attention."""
     key, names = ["record", "task"], ("value", "low", "high")
     now, before = (at_one_step(rows, at).set_index(key) for at in (step, 0))
     if now.empty or before.empty:
@@ -106,12 +88,7 @@ def sets_clause(shown: int, of: int, what: str = "data sets") -> str:
 
 
 def paper_clause(ours: Any, theirs: float) -> str:
-    """How a recorded number compares with the paper's, by its interval.
-
-    Args:
-        ours: a row with `low` and `high`; `None` if it was not run.
-        theirs: the paper's.
-    """
+    """How a recorded number compares with the paper's, by its interval."""
     if ours is None:
         return "not run"
     if ours["low"] <= theirs <= ours["high"]:

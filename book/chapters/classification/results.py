@@ -93,17 +93,7 @@ def token_kinds(corpus: Corpus, documents: Documents) -> np.ndarray:
 def largest_by_kind(
     scores: Mapping[str, Ragged], kinds: Integer[np.ndarray, " token"], names: Sequence[str]
 ) -> pd.DataFrame:
-    """On what kind of token the largest score of a document lies, and how many documents it is so in.
-
-    Args:
-        scores: of one checkpoint, by name; of equals the first token counts, as in `rank_measures.top_match`.
-        kinds: of every token, an index into `names`.
-        names: of the kinds.
-
-    Returns:
-        Columns `score`, `kind`, `value`, `low`, `high` and `n`: shares of documents, with 95 % intervals by
-        drawing documents again; last the score "any token", a token drawn at random.
-    """
+    """On what kind of token the largest score of a document lies, and how many documents it is so in."""
     one_hot = (kinds[:, None] == np.arange(len(names))).astype(np.float64)
     shares = {name: one_hot[first_largest(score)] for name, score in scores.items()}
     lengths = next(iter(scores.values()))

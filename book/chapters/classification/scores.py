@@ -69,21 +69,6 @@ def train_bag_of_embeddings(
 
     The defaults are those of the authors' code. Its scripts override two of them: 60 epochs, and a learning
     rate of 5e-5 (IMDB, Yelp, Amazon) or 1.5e-4.
-
-    Args:
-        train: what it learns from.
-        validation: what the epoch is chosen by. (The original: the documents that it reports on.)
-        vocabulary: words in the vocabulary.
-        width: size of a word's vector.
-        batch_size: documents per step.
-        epochs: passes over the training documents.
-        learning_rate: Adam's.
-        seed: of the initial weights, and of the order.
-        device: see `Plan`.
-        chapter: see `trained`.
-
-    Returns:
-        `weights`: see `BagOfEmbeddings.relevance`.
     """
     per_epoch = max(1, len(train) // batch_size)
     plan = Plan(
@@ -118,20 +103,7 @@ def logistic_regression(
     vocabulary: int,
     regularisation: Sequence[float] = REGULARISATION,
 ) -> Lexical:
-    """Logistic regression on the frequencies of words in documents.
-
-    Args:
-        train: what it learns from.
-        validation: what the regularisation is chosen by: the first of the highest accuracies.
-        vocabulary: words in the vocabulary.
-        regularisation: values of scikit-learn's C to try; a small one ties the weights to 0.
-
-    Returns:
-        `weights`: the coefficients.
-
-    Raises:
-        ValueError: the training documents are of one class.
-    """
+    """Logistic regression on the frequencies of words in documents."""
     from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
 
     x, held_out = frequencies(train, vocabulary), frequencies(validation, vocabulary)
@@ -173,15 +145,6 @@ def relevance(
     * `delta`, gradient influence: $\Delta_i = \partial \log p(y) / \partial g_i$ at $g_i = 1$, where $g_i$
       multiplies the word's vector. Positive if more of the word makes the label more likely. (The authors'
       code turns it round once too often before it compares; the statistics can do the same, as published.)
-
-    Args:
-        model: left in the mode it had, with no gradients.
-        documents: any, evaluated in order of length, returned in their own order.
-        delta: whether to compute the gradient influence, which costs twice the rest.
-        batch_size: documents at a time; changes nothing but speed and memory.
-
-    Raises:
-        ValueError: there are no documents.
     """
     if not len(documents):
         raise ValueError("there should be documents; there are none")
@@ -228,15 +191,6 @@ def scores_at_checkpoints(
     """What every word of some documents meant to a model at each checkpoint of its training.
 
     It is computed once, and kept beside the checkpoints; other documents train nothing anew.
-
-    Args:
-        snapshots: of a run that is trained.
-        documents: any.
-        delta: whether to compute the gradient influence.
-        device: where to compute.
-
-    Raises:
-        CheckpointError: a checkpoint is missing or damaged, or the result cannot be written.
     """
     of_which = digest((documents.tokens, documents.lengths, documents.labels))[:16]
 
@@ -263,15 +217,7 @@ def documents_over_training(
     gold: RunScores,
     uniform: RunScores,
 ) -> dict[str, dict[str, Any]]:
-    """Some documents as `widgets.DynamicsExplorer` takes them.
-
-    Args:
-        documents: those that the scores are of.
-        names: of class 0 and of class 1.
-        rows: which of them.
-        gold: the run that is explained.
-        uniform: the run with uniform attention, with the same checkpoints.
-    """
+    """Some documents as `widgets.DynamicsExplorer` takes them."""
     assert gold.right is not None  # as `scores_at_checkpoints` gives it
     found = {}
     for row in rows:
@@ -289,16 +235,7 @@ def documents_over_training(
 
 
 def text_scores(models: Iterable[Classifier], corpus: Corpus, text: str) -> dict[str, Any]:
-    """A text of the reader's as `widgets.DynamicsExplorer` takes it: relevance is towards the prediction.
-
-    Args:
-        models: one, or the same at each checkpoint of its training.
-        corpus: what they were trained on.
-        text: the text.
-
-    Raises:
-        ValueError: the text has no words.
-    """
+    """A text of the reader's as `widgets.DynamicsExplorer` takes it: relevance is towards the prediction."""
     batch, found = corpus.encode([text], [0]).batch(torch.tensor([0])), []
     for model in models:
         with torch.no_grad():

@@ -14,10 +14,6 @@ def two_stages(steps: int = 100, learning_rate: float = 4.0) -> pd.DataFrame:
 
     The model has two numbers per word: a score, whose softmax over a review is the attention alpha, and the
     relevance beta. The logit of a review is the sum of alpha times beta, as in the chapter's classifier.
-
-    Returns:
-        A row per step and word of the review "good plot": columns `step`, `word`, `score` (alpha or beta)
-        and `value`.
     """
     words = list(dict.fromkeys(word for review in REVIEWS for word in review.split()))
     reviews = torch.tensor([[words.index(word) for word in review.split()] for review in REVIEWS])

@@ -15,11 +15,7 @@ from attnlib.plots.words import courses, listed, short
 
 @drawing
 def survival_curves(rows: pd.DataFrame) -> Drawn:
-    """The share that has not yet learned after every step, a stair per task, with its interval as a band.
-
-    Args:
-        rows: columns `task`, `step`, `value`, `low` and `high`, as of `learning.not_yet_learned`.
-    """
+    """The share that has not yet learned after every step, a stair per task, with its interval as a band."""
     figure, (axis,) = row_of_panels(1, height=2.8)
     for (name, part), look in zip(rows.groupby("task", sort=False), looks(), strict=False):
         how = {"color": look.colour, "ls": look.stroke, "label": str(name)}
@@ -36,14 +32,7 @@ def survival_curves(rows: pd.DataFrame) -> Drawn:
 
 @drawing
 def dose_response(points: pd.DataFrame, x: str, y: str, chance: float | int | None = None) -> Drawn:
-    """One number against another, a point per row with both intervals and its name.
-
-    Args:
-        points: columns `name`, `x`, `x_low`, `x_high`, `y`, `y_low` and `y_high`.
-        x: what is on the horizontal axis.
-        y: what is on the vertical one.
-        chance: where x is that of chance, a dotted line.
-    """
+    """One number against another, a point per row with both intervals and its name."""
     figure, (axis,) = row_of_panels(1)
     across, up = ([points[of] - points[f"{of}_low"], points[f"{of}_high"] - points[of]] for of in "xy")
     axis.errorbar(points["x"], points["y"], up, across, fmt="o", ms=5, capsize=2, color=colour("accent"))

@@ -92,17 +92,7 @@ DIFFERENCES = (STAYS_GOOD, OF_BASES["learned, several heads, less 4 bad"])
 
 
 def of_bases(rows: pd.DataFrame, hidden: int = 32, asked: Mapping[str, str] = OF_BASES) -> pd.DataFrame:
-    """What the records of one size, by default the chapter's own, say of heads, base by base.
-
-    Args:
-        rows: of the chapter's records.
-        hidden: size of the models' hidden states.
-        asked: by the metric of a record.
-
-    Returns:
-        Columns `base`, `asked`, `value`, `low`, `high` and `n`; no row where a base has
-        too few good or bad heads.
-    """
+    """What the records of one size, by default the chapter's own, say of heads, base by base."""
     rows = rows.reindex(columns=["setting", "task", "metric", *stats.Estimate._fields])
     base = rows["setting"].astype(str).str.extract(rf"hidden {hidden},.*base (\d+)\b")[0]
     kind = rows["task"].isin(["heads", "3 bad, 1 good"])
@@ -112,14 +102,7 @@ def of_bases(rows: pd.DataFrame, hidden: int = 32, asked: Mapping[str, str] = OF
 
 
 def over_bases(found: pd.DataFrame) -> pd.DataFrame:
-    """Means over bases with Student's interval over them, each of which is a draw of all but the heads.
-
-    Args:
-        found: of `of_bases`.
-
-    Returns:
-        By what is asked, and `STAYS_GOOD`: `value`, `low`, `high` and `n`, the bases.
-    """
+    """Means over bases with Student's interval over them, each of which is a draw of all but the heads."""
     wide = found.pivot(index="base", columns="asked", values="value").reindex(columns=[*OF_BASES.values()])
     good, bad = (OF_BASES[SECOND.format(first)] for first in ("good", "bad"))
     wide = wide.assign(**{STAYS_GOOD: wide[good] - wide[bad]})

@@ -34,12 +34,7 @@ from book.chapters.processes import processes, train_side_by_side
 
 
 def initial_head(config: CopierConfig, seed: int) -> dict[str, Tensor]:
-    """The weights that one head begins with, by the names that `Copier` has for them.
-
-    Args:
-        config: settings of the models that it is for.
-        seed: what it is drawn by, alone: in every model the same.
-    """
+    """The weights that one head begins with, by the names that `Copier` has for them."""
     with seeded(seed):
         maps = {
             "to_query": nn.Linear(config.hidden, config.both),
@@ -51,16 +46,7 @@ def initial_head(config: CopierConfig, seed: int) -> dict[str, Tensor]:
 
 
 def copier_of(config: CopierConfig, base: int, heads: Sequence[Sequence[int]]) -> Copier:
-    """Models side by side, on the same base, with chosen heads.
-
-    Args:
-        config: settings; its seeds and its number of heads do not count.
-        base: what all but the heads is drawn by.
-        heads: of each model, what its heads are drawn by.
-
-    Raises:
-        ValueError: there are no models, or they differ in how many heads they have.
-    """
+    """Models side by side, on the same base, with chosen heads."""
     counts = {len(each) for each in heads}
     if len(counts) != 1 or 0 in counts:
         raise ValueError(
@@ -269,9 +255,6 @@ class CopyingHeads(Chapter):
 
         That is: at the end its largest attention is there more often than that of any of the bad ones; by
         chance, 1 in as many heads as there are. Exact interval; `None` if there are no such models.
-
-        Args:
-            times: of all models of several heads; see `learning.learned_at`.
         """
         name = f"{self.heads_together - 1} bad, 1 good"
         learned = times.loc[(times["task"] == name) & times["learned"], "seed"].tolist()
@@ -311,12 +294,7 @@ class CopyingHeads(Chapter):
         return "; ".join(part for part in said if part)
 
     def head_results(self, graded: Graded, together: pd.DataFrame) -> HeadResults:
-        """All that is said of heads.
-
-        Args:
-            graded: see `grade_heads`.
-            together: see `train_together`.
-        """
+        """All that is said of heads."""
         times = learning.learned_at(together, GOOD_ABOVE) if len(together) else pd.DataFrame()
         leads = self.found_by_good(times) if len(times) else None
         return HeadResults(graded, self.preferences(graded), together, times, leads, self.together_steps)

@@ -21,16 +21,7 @@ from attnlib.stats.seeds import table_over_seeds
 
 
 def learned_at(curves: pd.DataFrame, threshold: float) -> pd.DataFrame:
-    """When each seed of each task had learned.
-
-    Args:
-        curves: columns `task`, `seed`, `step` and `accuracy`.
-        threshold: the accuracy that counts as having learned.
-
-    Returns:
-        Columns `task`, `seed`, `learned` and `step`: the first at which the accuracy was reached, or, of a
-        seed that had not learned by then, the last at which it was looked at: its time is censored there.
-    """
+    """When each seed of each task had learned."""
     rows = []
     for (task, seed), curve in curves.groupby(["task", "seed"], sort=False):
         there = curve.loc[curve["accuracy"] >= threshold, "step"]
@@ -40,16 +31,7 @@ def learned_at(curves: pd.DataFrame, threshold: float) -> pd.DataFrame:
 
 
 def shares_learned(times: pd.DataFrame, budgets: Sequence[int]) -> pd.DataFrame:
-    """The share of seeds that had learned within so many steps, with Clopper and Pearson's exact interval.
-
-    Args:
-        times: see `learned_at`.
-        budgets: steps.
-
-    Returns:
-        Columns `task`, `budget`, `value`, `low`, `high`, `n` and `count`. A budget beyond what a task was
-        trained for has no row.
-    """
+    """The share of seeds that had learned within so many steps, with Clopper and Pearson's exact interval."""
     rows = []
     for (task, group), budget in itertools.product(times.groupby("task", sort=False), budgets):
         if not group["learned"].all() and group.loc[~group["learned"], "step"].min() < budget:
@@ -65,14 +47,6 @@ def differences_learned(shares: pd.DataFrame, reference: str) -> pd.DataFrame:
 
     The p is Barnard's, two-sided: exact, and unconditional, since how many seeds there are is fixed, and how
     many of them learn is not. (Fisher's test conditions on that number, too, and finds less.)
-
-    Args:
-        shares: see `shares_learned`.
-        reference: the task that others are compared with.
-
-    Returns:
-        Columns `task`, `budget`, `value` (the other's share less that of the reference), `low`, `high`
-        (Newcombe's interval), `n` (seeds of both together), `p` and `p_holm`, corrected for all rows.
     """
     rows = []
     for budget, group in shares.groupby("budget"):
@@ -96,15 +70,6 @@ def not_yet_learned(times: pd.DataFrame) -> pd.DataFrame:
 
     Kaplan and Meier's estimate, by statsmodels. All seeds of a task are looked at equally long, so that it is
     the plain share, and its interval Clopper and Pearson's exact one.
-
-    Args:
-        times: see `learned_at`.
-
-    Returns:
-        Columns `task`, `step`, `value`, `low`, `high` and `n`, from step 0 to the last looked at.
-
-    Raises:
-        ValueError: a seed was looked at for less time than another took to learn.
     """
     rows = []
     for task, group in times.groupby("task", sort=False):
@@ -156,13 +121,7 @@ def log_rank(times: pd.DataFrame, tasks: tuple[str, str]) -> float:
 
 
 def curves_over_seeds(curves: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
-    """The mean of each metric over seeds at each step, with the interval of a share: see `table_over_seeds`.
-
-    Args:
-        curves: columns `task`, `step`, `seed`, `n`, of how many sequences, and the metrics, all of them
-            shares; one that is missing throughout a task and step has no row.
-        metrics: which.
-    """
+    """The mean of each metric over seeds at each step, with the interval of a share (`table_over_seeds`)."""
     there, by = [metric for metric in metrics if metric in curves], ["task", "step"]
     return table_over_seeds(curves.melt([*by, "seed", "n"], there, "metric"), [*by, "metric"], share=True)
 
@@ -178,14 +137,7 @@ ORDERS = 3
 
 
 def run_grades(curves: pd.DataFrame) -> pd.DataFrame:
-    """The grade of every run of a head: good if ever above `GOOD_ABOVE`, bad if at last below `BAD_BELOW`.
-
-    Args:
-        curves: columns `head`, `order`, `step` and `accuracy`: each head's runs, one per order of the data.
-
-    Returns:
-        Columns `head`, `order` and `grade`: "good", "bad" or "neither".
-    """
+    """The grade of every run of a head: good if ever above `GOOD_ABOVE`, bad if at last below `BAD_BELOW`."""
     rows = []
     for (head, order), curve in curves.groupby(["head", "order"]):
         accuracy = curve.sort_values("step")["accuracy"]
@@ -195,14 +147,7 @@ def run_grades(curves: pd.DataFrame) -> pd.DataFrame:
 
 
 def head_grades(runs: pd.DataFrame) -> pd.DataFrame:
-    """The grade of every head: that of its runs if they all have the same, which is good or bad.
-
-    Args:
-        runs: see `run_grades`. A head with fewer than `ORDERS`, all good or all bad so far, is still "open".
-
-    Returns:
-        Columns `head`, `grade` ("good", "bad", "neither" or "open") and `runs`, in order of the heads.
-    """
+    """The grade of every head: that of its runs if they all have the same, which is good or bad."""
     rows = []
     for head, part in runs.groupby("head"):
         found = set(part["grade"])
@@ -219,15 +164,6 @@ def grade_shares(runs: pd.DataFrame, heads: pd.DataFrame) -> pd.DataFrame:
     First runs have one order of the data and second runs another, which may be kinder to all heads. So second
     runs are compared with each other: of heads whose first run was good, and of those whose first was bad.
     If the luck were a run's own, their shares would be alike.
-
-    Args:
-        runs: see `run_grades`.
-        heads: see `head_grades`; all of them closed.
-
-    Returns:
-        Columns `metric`, `grade`, `value`, `low`, `high`, `n` and `count`: for "good" and for "bad", the
-        share of "heads" that are, and of "second runs after a good first" and "after a bad first"; intervals
-        are Clopper and Pearson's exact ones. Shares of nothing have no row.
     """
     first, second = (runs[runs["order"] == order].set_index("head")["grade"] for order in (0, 1))
     groups = {"heads": heads["grade"]}
@@ -251,12 +187,6 @@ def auc(higher: ArrayLike, lower: ArrayLike) -> Estimate:
     errors, with Hanley and McNeil's variance and its sizes replaced by their mean. It keeps to 0 and 1, and
     has a width also where the groups do not overlap, where the bootstrap's and DeLong's have none.
 
-    Args:
-        higher: the numbers x, one per independent unit.
-        lower: the numbers y.
-
-    Raises:
-        ValueError: a group is empty, or a number is NaN.
 
     Source:
         Newcombe 2006, *Confidence intervals for an effect size measure based on the Mann-Whitney statistic.
@@ -279,19 +209,7 @@ def auc(higher: ArrayLike, lower: ArrayLike) -> Estimate:
 
 
 def predictions(numbers: pd.DataFrame, heads: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
-    """Whether numbers known before training tell good heads from others.
-
-    Args:
-        numbers: columns `head` and the metrics.
-        heads: see `head_grades`.
-        metrics: which numbers.
-
-    Returns:
-        For each metric, and for bad heads and for all that are not good, a row: `metric`, `against`, `value`
-        (see `auc`: above 0.5 if good heads have more), `low`, `high`, `n`, `p` (Mann and Whitney's test,
-        two-sided, exact where a group has at most 8 and there are no ties) and `p_holm`, corrected for all
-        rows. No row where a group is empty.
-    """
+    """Whether numbers known before training tell good heads from others."""
     table = numbers.merge(heads, on="head")
     good = table[table["grade"] == GOOD]
     rest = {"bad": table[table["grade"] == BAD], "not good": table[table["grade"] != GOOD]}
@@ -306,17 +224,7 @@ def predictions(numbers: pd.DataFrame, heads: pd.DataFrame, metrics: Sequence[st
 
 
 def pairs_learned(times: pd.DataFrame, budget: int) -> pd.DataFrame:
-    """Of every two kinds of models: by how much more of one learn, and whether they learn at other times.
-
-    Args:
-        times: see `learned_at`; models of a kind are independent of each other and of other kinds.
-        budget: steps within which they learn.
-
-    Returns:
-        The columns of `differences_learned` (`p` is Barnard's, two-sided; `p_holm` corrects for all pairs),
-        `than`, the kind compared with, before the value, and `log_rank` and `log_rank_holm`: p of the
-        log-rank test, which takes censored times as such, and corrected.
-    """
+    """Of every two kinds of models: by how much more of one learn, and whether they learn at other times."""
     shares = shares_learned(times, [budget])
     kinds, tables = list(dict.fromkeys(shares["task"])), []
     for place, than in enumerate(kinds[:-1]):

@@ -25,22 +25,7 @@ OFFSETS = {"one before": -1, "on it": 0, "one after": 1}
 def copying_look(
     model: Copier, batch: CopyBatch, shown: CopyBatch | None = None, *, relevance: bool = False
 ) -> dict[str, Tensor]:
-    """How well models copy, and where they look.
-
-    Args:
-        model: on any device; called in evaluation mode, and left in the mode it had.
-        batch: sequences of each model.
-        shown: sequences of each model of which all of the attention is returned.
-        relevance: whether to compute `information` too, which takes several times as long.
-
-    Returns:
-        On the CPU, [model]: `accuracy`, the share of ids that were the most probable, the end among them, as
-        in the original; `cross_entropy`; with attention, `one before`, `on it` and `one after`, the share of
-        target places (the end's among them, as in the original; a mean over heads) whose largest attention is
-        there, and `mass`, the mean attention on the token to copy; `auc` and `largest`, if asked for (see
-        `information`). Of what is shown, `alpha` [model shown target source], a mean over heads, and
-        `predicted` [model shown target].
-    """
+    """How well models copy, and where they look."""
     with evaluating(model):
         batch = batch.to(model.embedding.device)
         copied = model(**batch.inputs)
@@ -75,14 +60,6 @@ def state_relevance(
     $$\beta_{ts} = \log p(y_t \mid d_t, c = C h_s + b)$$
 
     (the mean over heads, if there are several); of a model with uniform attention, $\beta^{\mathrm{uf}}$.
-
-    Args:
-        model: see `copying_look`.
-        batch: sequences of each model.
-        copied: what the models made of it, if that is known.
-
-    Raises:
-        ValueError: the models see no context.
     """
     if model.config.context == "none":
         raise ValueError('without context no state is relevant: context should not be "none"')
@@ -105,15 +82,6 @@ def information(
 
     Of every symbol to copy (not the end, which stands in one place always), the source token to copy is
     compared with all others; places where the same symbol stands again are neither right nor wrong.
-
-    Args:
-        beta: see `state_relevance`.
-        batch: its sequences.
-
-    Returns:
-        `auc`: the share of other source tokens with less relevance, where equals count half; chance is 0.5,
-        and 1 if relevance always points at the token to copy. `largest`: how often no other has more; chance
-        is 1 in as many as there are.
     """
     others = ~batch.elsewhere[:, :, :-1]
     right = beta.diagonal(dim1=-2, dim2=-1)[:, :, :-1, None]
@@ -168,20 +136,13 @@ class CopyingLooks(Keeper):
         save_tensors(self.paths(step)[0], self.look(model), header)
 
     def at(self, step: int) -> dict[str, Tensor]:
-        """What was seen at a step.
-
-        Raises:
-            CheckpointError: the file is missing, damaged, or of another run.
-        """
+        """What was seen at a step."""
         return load_own(self.paths(step)[0], self.run, kind=self.KIND, step=step)[0]
 
     def curves(self, seeds: Iterable[int]) -> pd.DataFrame:
         """What was seen over training: columns `seed`, `step`, `n`, and one per number of `copying_look`.
 
         `n` is of how many sequences each number is.
-
-        Args:
-            seeds: of the models, in their order.
         """
         seeds, n, tables = list(seeds), self.batch.source.shape[1], []
         for step in self.steps:
@@ -205,16 +166,7 @@ PREFERENCES = (*OFFSETS, "other symbols", "ahead of both", "beyond place", "rank
 
 @torch.no_grad()
 def head_look(model: Copier, batch: CopyBatch) -> dict[str, Tensor]:
-    """How well models copy, and where each of their heads looks.
-
-    Args:
-        model: on any device; called in evaluation mode, and left in the mode it had.
-        batch: sequences of each model.
-
-    Returns:
-        On the CPU: `accuracy` of each model (the end counted); and `on it` [model head], the share of target
-        places whose largest attention is on the token to copy.
-    """
+    """How well models copy, and where each of their heads looks."""
     with evaluating(model):
         batch = batch.to(next(model.parameters()).device)
         copied = model(**batch.inputs)
@@ -240,18 +192,6 @@ def initial_preference(model: Copier, batch: CopyBatch, heads: Sequence[int]) ->
 
     With $\alpha_{ts}$ the attention of target place t to source token s, averaged over sequences and over
     those places that have a token on either side of the one to copy ($t = 1, \ldots, n - 1$ for n symbols):
-
-    Args:
-        model: models of one head each, not trained.
-        batch: sequences of each model, of three symbols or more.
-        heads: what to call the models' heads.
-
-    Returns:
-        A row per head: `head`; `on it`, `one before` and `one after`: $\alpha_{tt}$, $\alpha_{t,t-1}$ and
-        $\alpha_{t,t+1}$; `other symbols`: the mean over symbols further away (the end is none); `ahead of
-        both`: the first less the mean of the two beside it; `beyond place`: the first less what the same
-        token gets from the other target places; `rank`: the share of other source tokens with less attention
-        than the one to copy, equals counted half.
     """
     with evaluating(model):
         alpha = model(**batch.to(next(model.parameters()).device).inputs).alpha[:, :, 0]

@@ -211,11 +211,7 @@ class SequenceCopying(CopyingHeads):
     # ---- what was seen -------------------------------------------------------------------------------
 
     def looks(self, group: str) -> list[tuple[CopyRun, CopyingLooks]]:
-        """What was seen of the trained models of a group, stack by stack.
-
-        Raises:
-            KeyError: there is no such group, or it is not trained yet; the message says which are.
-        """
+        """What was seen of the trained models of a group, stack by stack."""
         found = [each for each in self.trained.values() if getattr(each.run, "group", None) == group]
         if not found:
             there = dict.fromkeys(getattr(each.run, "group", "") for each in self.trained.values())
@@ -230,26 +226,14 @@ class SequenceCopying(CopyingHeads):
         return pd.concat(tables, ignore_index=True)
 
     def learning(self, curves: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-        """When seeds learn (see `learned_at`), how many in time (see `shares_learned`), and the KTIW signal.
-
-        Args:
-            curves: of all groups; see `curves`.
-
-        Returns:
-            The third: of models with uniform attention, the mean `auc` and `largest` by task and step, with
-            intervals over seeds.
-        """
+        """When seeds learn (`learned_at`), how many learn in time (`shares_learned`), and the KTIW signal."""
         times = learning.learned_at(curves, self.learned)
         even = {f"{task.name}, uniform": task.name for task in [*self.doses, self.repeated]}
         hints = learning.curves_over_seeds(curves[curves["task"].isin(even)], ["auc", "largest"])
         return times, learning.shares_learned(times, self.budgets), hints.replace({"task": even})
 
     def explored(self, models: Sequence[tuple[str, int]]) -> dict[str, Any]:
-        """One sequence in several models over training, as the explorer takes it: maps side by side.
-
-        Args:
-            models: the group and the seed of each.
-        """
+        """One sequence in several models over training, as the explorer takes it: maps side by side."""
         scores, written = {}, {}
         for group, seed in models:
             run, looks = next(each for each in self.looks(group) if seed in each[0].seeds)
@@ -272,17 +256,7 @@ class SequenceCopying(CopyingHeads):
         return there.assign(step=there["step"] + there["task"].map(before).astype(int))
 
     def dose_response(self, shares: pd.DataFrame, times: pd.DataFrame, hints: pd.DataFrame) -> pd.DataFrame:
-        """The KTIW signal of each number of symbols, early on, and how many seeds learn it in time.
-
-        Args:
-            shares: see `learning.shares_learned`.
-            times: see `learning.learned_at`.
-            hints: the mean `auc` of models with uniform attention by task and step, with intervals.
-
-        Returns:
-            Columns `name`; `x`, `x_low`, `x_high` (the KTIW signal at step `early`); `y`, `y_low`, `y_high`
-            (the share that learns within the first budget); and `median` (steps until half have learned).
-        """
+        """The KTIW signal of each number of symbols, early on, and how many seeds learn it in time."""
         at = hints[(hints["metric"] == "auc") & (hints["step"] == self.early)].set_index("task")
         within = shares[shares["budget"] == self.budgets[0]].set_index("task")
         half, rows = learning.median_steps(times).set_index("task")["value"], []

@@ -78,11 +78,7 @@ SENTENCES: Mapping[str, Mapping[str, str]] = {
 
 
 def copying_clause(number: Number) -> str:
-    """How many models can copy: "every model copies (0 % [0, 31] fail)".
-
-    Args:
-        number: the share of models that fail.
-    """
+    """How many models can copy: "every model copies (0 % [0, 31] fail)"."""
     if number.value in (0, 1):
         who = "every model copies" if number.value == 0 else "no model copies"
     else:

@@ -155,11 +155,7 @@ def find(claim: Claim) -> Finding:
 
 
 def judged(claim: Claim, rows: pd.DataFrame) -> Outcome:
-    """What these records say of a claim.
-
-    Raises:
-        ValueError: its rule cannot read them: the message names claim, chapter and folder.
-    """
+    """What these records say of a claim."""
     try:
         return claim.answer(there(rows))
     except NotRunError as error:
@@ -177,23 +173,14 @@ def slug(heading: str) -> str:
 
 
 def there(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows.
-
-    Raises:
-        NotRunError: there are none.
-    """
+    """The rows."""
     if rows.empty:
         raise NotRunError
     return rows
 
 
 def one(rows: pd.DataFrame, **where: object) -> Any:
-    """The row that has these values in these columns: of several records, that over the most units.
-
-    Raises:
-        NotRunError: there is none.
-        ValueError: several are over as many, so that a rule has to say which is meant, or take them together.
-    """
+    """The row that has these values in these columns: of several records, that over the most units."""
     for name, value in where.items():
         rows = rows[rows[name] == value]
     if len(there(rows)) > 1 and "record" in rows and not rows["record"].duplicated().any():

@@ -49,11 +49,7 @@ def by_study(found: Iterable[Finding]) -> str:
 
 
 def filled(readme: str, found: Iterable[Finding]) -> str:
-    """A README with the sentences of the abstract, a line each, and the table by studies between its markers.
-
-    Raises:
-        ValueError: a marker is missing, or stands there twice.
-    """
+    """A README with the abstract's sentences, a line each, and the table of studies between its markers."""
     if (readme.count(BEGIN), readme.count(END)) != (1, 1):
         raise ValueError(f"the README should hold {BEGIN!r} and {END!r}, once each")
     before, rest = readme.split(BEGIN)
@@ -63,11 +59,7 @@ def filled(readme: str, found: Iterable[Finding]) -> str:
 
 
 def cited(citation: str, found: Iterable[Finding]) -> str:
-    """A CITATION.cff with the abstract under its key.
-
-    Raises:
-        ValueError: the key is missing, or stands there twice.
-    """
+    """A CITATION.cff with the abstract under its key."""
     if citation.count(CITED) != 1:
         raise ValueError(f"CITATION.cff should hold {CITED!r}, once")
     before, rest = citation.split(CITED)

@@ -85,14 +85,6 @@ def every(cases: pd.DataFrame, bound: float | str = 0.0, *, seeds: bool = True) 
 
     It is reproduced if every case is shown to be: an intersection of tests, which needs no correction. It is
     not if some case is shown to be below, corrected for all cases by Holm's method.
-
-    Args:
-        cases: a number each, with `n`.
-        bound: of all, or the column that has it.
-        seeds: whether intervals are Student's over n units, or of so many that they are normal.
-
-    Raises:
-        NotRunError: there are no cases.
     """
     if cases.empty:
         raise NotRunError
@@ -112,9 +104,6 @@ def some(cases: pd.DataFrame, bound: float = 0.0, *, whole: bool, seeds: bool = 
     It is reproduced if some case is shown to be, corrected for all by Holm's method; and not if every case
     that there can be is recorded (`whole`), and each is shown to be below. `least` is the case that speaks
     most for the claim.
-
-    Raises:
-        NotRunError: there are no cases.
     """
     if cases.empty:
         raise NotRunError
@@ -127,17 +116,7 @@ def some(cases: pd.DataFrame, bound: float = 0.0, *, whole: bool, seeds: bool = 
 
 
 def paired(first: pd.DataFrame, second: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """How much more the first is than the second, seed by seed: the mean with Student's interval over seeds.
-
-    Args:
-        first: columns `by`, `seed` and `value`; several of a seed are averaged.
-        second: the same.
-        by: what tells cases apart.
-
-    Returns:
-        Columns `by`, `value`, `low`, `high` and `n`, of the cases and seeds that both have; and the means of
-        these, `first` and `second`.
-    """
+    """The first less the second, paired by seed: the mean with Student's interval over seeds."""
     of_seeds = [rows.groupby([*by, "seed"], sort=False)["value"].mean() for rows in (first, second)]
     both = pd.concat(of_seeds, axis=1, keys=["first", "second"]).dropna().reset_index()
     found = table_over_seeds(both.assign(value=both["first"] - both["second"]), by)

@@ -70,24 +70,7 @@ def agreement_rows(
     ways: Sequence[str] = (RAW, ROLLOUT, FLOW),
     slips: Collection[str] = (),
 ) -> pd.DataFrame:
-    """How well every way and layer agrees with what the prediction depends on, sentence by sentence.
-
-    Args:
-        model: reads `task`'s batches and gives log odds of the classes at the position that predicts; an
-            attnlib `Transformer`, or any other that returns `attentions`.
-        task: says where that is.
-        sentences: any.
-        ways: of `RAW`, `ROLLOUT`, `FLOW` and, of a causal model, `OVER_NULL`.
-        slips: of `SLIPS`.
-
-    Returns:
-        A row per sentence, way, layer (from 1; 0 for `EARLIER`), relevance (`BLANK_OUT`, `GRADIENT`) and set
-        of items: `sentence`, `way`, `layer`, `relevance`, `items` and `value`, NaN where a score is the same
-        for all items, or there are fewer than two.
-
-    Raises:
-        ValueError: there is no such way or slip.
-    """
+    """How well every way and layer agrees with what the prediction depends on, sentence by sentence."""
     _check(ways, (RAW, ROLLOUT, FLOW, OVER_NULL), "ways")
     _check(slips, (*SLIPS,), "slips")
     rank = dense_rank_correlation if DENSE in slips else spearman
@@ -108,21 +91,7 @@ def subject_rows(
     sentences: Sequence[Sentence],
     ways: Sequence[str] = (RAW, ROLLOUT, FLOW),
 ) -> pd.DataFrame:
-    """Whether the largest score of all words is the subject's, sentence by sentence.
-
-    Args:
-        model: as in `agreement_rows`.
-        task: as there.
-        sentences: with known subjects.
-        ways: as there; blank-out and gradient are asked, too.
-
-    Returns:
-        A row per sentence, way and layer (0 where there is none): `sentence`, `way`, `layer`, `found`, and
-        `chance`, one over the number of words. A subject that shares the largest score is not found.
-
-    Raises:
-        ValueError: a subject is not known.
-    """
+    """Whether the largest score of all words is the subject's, sentence by sentence."""
     if any(each.subject is None for each in sentences):
         raise ValueError("every sentence should have its subject; use templates()")
     tables = list[pd.DataFrame]()
@@ -287,11 +256,7 @@ def _check(given: Collection[str], allowed: Sequence[str], what: str) -> None:
 def sentence_map(
     model: nn.Module, task: SentenceTask | TokenizedTask, sentence: Sentence
 ) -> tuple[list[str], Float[Tensor, "row key"], int]:
-    """All scores of one sentence, each scaled so that its largest is 1.
-
-    Returns:
-        What the rows are ("rollout 3": up to layer 3), the rows, and the class that the model predicts.
-    """
+    """All scores of one sentence, each scaled so that its largest is 1."""
     seen = _Seen(model, task, [sentence], (RAW, ROLLOUT, FLOW), ())
     named = {
         f"{way} {layer}": row[0]

@@ -15,14 +15,6 @@ def dense_rank_correlation(
 
     Dense ranks count up by one per *different* value. The formula is Spearman's where no values are tied;
     where they are it is not: a constant has no correlation of 0, and may get one of -.6.
-
-    Args:
-        x: a score.
-        y: another, perhaps of several checkpoints.
-        mask: which tokens count; n is how many of a row do.
-
-    Returns:
-        A number per row (and checkpoint), between about -3 and 1; NaN for fewer than two tokens.
     """
     n = mask.sum(-1)
     apart = np.where(mask, _dense_ranks(x, mask) - _dense_ranks(y, mask), 0.0)

@@ -43,16 +43,7 @@ FROM_LAYER = 2
 
 
 def by_layer(rows: pd.DataFrame, by: Sequence[str] = ("relevance", "items", "way", "layer")) -> pd.DataFrame:
-    """The mean of `agreement_rows` or `subject_rows` per model and setting, over sentences.
-
-    Args:
-        rows: with `run_table`'s columns.
-        by: what to split each model by.
-
-    Returns:
-        Columns `MODEL`, `by`, `value`, `low`, `high`, `n` (sentences), `spread`, the standard deviation over
-        sentences, and of subjects, `chance`.
-    """
+    """The mean of `agreement_rows` or `subject_rows` per model and setting, over sentences."""
     value = "found" if "found" in rows else "value"
     table = summarise(rows, [*MODEL, *by], value)
     groups = rows.groupby([*MODEL, *by], sort=False)
@@ -68,22 +59,12 @@ def of_subjects(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def by_test(right: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
-    """The accuracy of every model by `tested on`, with its set-up.
-
-    Args:
-        right: of `QuantifyingFlow.accuracy`.
-        runs: of `run_table`.
-    """
+    """The accuracy of every model by `tested on`, with its set-up."""
     return summarise(right, ["run", "tested on"], "right").merge(runs, on="run")
 
 
 def of_all_seeds(means: pd.DataFrame, *, share: bool = False) -> pd.DataFrame:
-    """`by_layer` or `advantages` over seeds, with Student's interval; of one seed, that over sentences.
-
-    Args:
-        means: such a table, with a row per seed and setting.
-        share: whether its numbers are shares, so that no interval ends outside 0 and 1.
-    """
+    """`by_layer` or `advantages` over seeds, with Student's interval; of one seed, that over sentences."""
     by = [
         str(name) for name in means if name not in ("seed", "value", "low", "high", "n", "spread", "chance")
     ]
@@ -94,15 +75,7 @@ def of_all_seeds(means: pd.DataFrame, *, share: bool = False) -> pd.DataFrame:
 
 
 def advantages(rows: pd.DataFrame) -> pd.DataFrame:
-    """How much better rollout and flow agree than raw attention of the same layer, sentence by sentence.
-
-    Args:
-        rows: of `agreement_rows`, with `run_table`'s columns.
-
-    Returns:
-        Columns `MODEL`, `relevance`, `items`, `way`, `layer`, `value` (a difference of correlations), `low`,
-        `high` and `n` (sentences where both are defined).
-    """
+    """How much better rollout and flow agree than raw attention of the same layer, sentence by sentence."""
     keys = [*MODEL, "relevance", "items", "sentence", "layer"]
     raw = rows.loc[rows["way"] == RAW, [*keys, "value"]].rename(columns={"value": "raw"})
     both = rows[rows["way"].isin([ROLLOUT, FLOW, OVER_NULL])].merge(raw, on=keys)
@@ -111,17 +84,7 @@ def advantages(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def verdicts(found: pd.DataFrame) -> pd.DataFrame:
-    """Whether rollout and flow agree better than raw attention from layer 2 on, model by model.
-
-    Args:
-        found: of `advantages`.
-
-    Returns:
-        A row per model, relevance, items and way: `better`, `worse` and `unsettled`, the layers from the
-        second where the interval of the difference is above 0, below it, and around it; `smallest`, the
-        smallest difference; and `verdict`: "reproduced" where every layer is better, "not reproduced" where
-        one is worse, else "inconclusive".
-    """
+    """Whether rollout and flow agree better than raw attention from layer 2 on, model by model."""
     deep = found[found["layer"] >= FROM_LAYER]
     table = []
     for key, group in deep.groupby(KIND, sort=False):
@@ -133,15 +96,7 @@ def verdicts(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def of_slips(rows: pd.DataFrame) -> pd.DataFrame:
-    """What each slip of the original's code changes, alone.
-
-    Args:
-        rows: of `QuantifyingFlow.slips`.
-
-    Returns:
-        Columns `data`, `slip`, `relevance`, `items`, `way`, `layer`, `value` (the mean correlation with the
-        slip, less that without, over the sentences where both are defined), `low`, `high` and `n`.
-    """
+    """What each slip of the original's code changes, alone."""
     keys = ["data", "sentence", "relevance", "items", "way", "layer"]
     right = rows[rows["slip"] == "none"].set_index(keys)["value"].rename("right")
     both = rows[rows["slip"] != "none"].join(right, on=keys)
@@ -159,15 +114,7 @@ def _running(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def beside_the_paper(means: pd.DataFrame, figures: pd.DataFrame) -> pd.DataFrame:
-    """Mean and spread over sentences, by way and layer, under the paper's.
-
-    Args:
-        means: of `of_all_seeds`, of one corpus, relevance and set of items.
-        figures: of `paper_figures`, of one table and its standard deviations.
-
-    Returns:
-        A row per way and source ("paper", "here"), a column per layer: "0.69 +- 0.27"; it knows its numbers.
-    """
+    """Mean and spread over sentences, by way and layer, under the paper's."""
     paper = figures.pivot_table(index=["task", "setting"], columns="table", values="value", sort=False)
     mean, spread = sorted(paper.columns, key=len)
     both = list(paper.reset_index()[["task", "setting", mean, spread]].itertuples(index=False, name=None))
@@ -190,15 +137,7 @@ def to_record(
     accuracy: pd.DataFrame,
     slips: pd.DataFrame,
 ) -> pd.DataFrame:
-    """The rows of a record, in columns `RECORDED`.
-
-    Args:
-        means: of `by_layer`.
-        subjects: of `of_subjects`.
-        better: of `advantages`.
-        accuracy: of `by_test`.
-        slips: of `of_slips`.
-    """
+    """The rows of a record, in columns `RECORDED`."""
     first = {"causal": False, "untrained": False, "seed": int(means["seed"].iloc[0])}
     parts = {
         AGREEMENT: means,
@@ -218,9 +157,6 @@ def recorded(rows: pd.DataFrame) -> pd.DataFrame:
 
     Those are of records that differ in their corpora and seeds only. Every model counts once; what slips
     change is of the first record alone. Empty if there is no record.
-
-    Args:
-        rows: of `book.chapters.records.records`.
     """
     if rows.empty:
         return pd.DataFrame(columns=[*RECORDED, "record"])
@@ -236,13 +172,7 @@ def recorded(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def of_record(rows: pd.DataFrame, metric: str, **where: object) -> pd.DataFrame:
-    """The numbers of one metric over all seeds of a record; see `of_all_seeds`.
-
-    Args:
-        rows: of `recorded`.
-        metric: such as `AGREEMENT`.
-        **where: values of columns.
-    """
+    """The numbers of one metric over all seeds of a record; see `of_all_seeds`."""
     kept = rows[rows["metric"] == metric]
     for name, value in where.items():
         kept = kept[kept[name] == value]
@@ -251,11 +181,7 @@ def of_record(rows: pd.DataFrame, metric: str, **where: object) -> pd.DataFrame:
 
 
 def told(rows: pd.DataFrame) -> dict[str, float | int | str]:
-    """The numbers of a record that the text quotes, by what they are; -1 or NaN where there is none.
-
-    Args:
-        rows: of `recorded`.
-    """
+    """The numbers of a record that the text quotes, by what they are; -1 or NaN where there is none."""
     found: dict[str, float | int | str] = {
         "recorded models": len(rows[~rows["untrained"].astype(bool)].drop_duplicates(MODEL)),
         "recorded n": int(rows.loc[rows["metric"] == SUBJECT, "n"].max()) if len(rows) else 0,
@@ -306,17 +232,7 @@ def over_corpora(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def over_layers(rows: pd.DataFrame, relevance: str = BLANK_OUT, items: str = WORDS) -> pd.DataFrame:
-    """The same of the mean over those layers, a number for each model.
-
-    Args:
-        rows: of `recorded`.
-        relevance: what agreement is with.
-        items: what is ranked.
-
-    Returns:
-        A row per corpus (`data`) and `way`: `value`, `low`, `high` and `n` (seeds); `p_holm`, corrected for
-        the corpora of a way; `above` and `below`, whether both say so.
-    """
+    """The same of the mean over those layers, a number for each model."""
     found = table_over_seeds(_deep(rows, relevance, items), ["way", "data"])
     by_way = found.assign(p=p_over_seeds(found)).groupby("way")["p"]
     found = found.assign(p_holm=by_way.transform(lambda p: corrected(p.to_numpy(float))))
@@ -328,12 +244,7 @@ CORPORA = {"linzen": "sentences from Wikipedia", "sst": "movie reviews", "templa
 
 
 def where_ahead(found: pd.DataFrame, way: str) -> str:
-    """Where a method agrees better with occlusion than raw attention, as the end of a sentence.
-
-    Args:
-        found: of `over_layers`.
-        way: rollout or flow.
-    """
+    """Where a method agrees better with occlusion than raw attention, as the end of a sentence."""
     found = found[found["way"] == way]
     known = found["data"].map(lambda data: CORPORA.get(data, data))
     better, worse, unsure = (

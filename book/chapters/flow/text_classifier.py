@@ -86,14 +86,7 @@ class TextClassifier(nn.Module):
 
 
 def load_text_classifier(name: str) -> tuple[TextClassifier, Any]:
-    """A sequence classifier in evaluation mode, and its tokenizer.
-
-    Args:
-        name: a folder, or a name on the Hugging Face hub: `owner/model` or `owner/model@revision`.
-
-    Raises:
-        ModelUnavailable: it cannot be had; says why, and what to do.
-    """
+    """A sequence classifier in evaluation mode, and its tokenizer."""
     try:
         place, revision = (name, None) if expanded(name).is_dir() else at_revision(name)
         how = {"revision": revision} if revision else {}

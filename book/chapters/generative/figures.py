@@ -64,11 +64,7 @@ HATCHES = ("", "///", "...", "\\\\\\", "xxx", "---")
 
 @drawing
 def shares_by_layer(rows: pd.DataFrame) -> Drawn:
-    """Shares that add up to 1 in every layer, a panel per model.
-
-    Args:
-        rows: columns `model`, `layer` (from 1), `kind` and `value`.
-    """
+    """Shares that add up to 1 in every layer, a panel per model."""
     models = list(rows["model"].unique())
     figure, axes = row_of_panels(len(models), height=2.9, sharey=True)
     for axis, model in zip(axes, models, strict=True):

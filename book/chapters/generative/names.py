@@ -109,16 +109,7 @@ class Item(NamedTuple):
 
 
 def items(tokenizer: Any, n: int, form: str) -> list[Item]:
-    """A form with each of the first `n` names, beside the next one of another country and as many tokens.
-
-    Args:
-        tokenizer: of the model, a fast one.
-        n: names: first one of each country, then second ones; those without a partner are left out.
-        form: of `FORMS`.
-
-    Raises:
-        ValueError: none of them has a partner.
-    """
+    """A form with each of the first `n` names, beside the next one of another country and as many tokens."""
     turns = range(max(map(len, PEOPLE.values())))
     people = [(name, home) for k in turns for home, several in PEOPLE.items() for name in several[k : k + 1]]
     people = people[:n]
@@ -162,21 +153,7 @@ def _item(tokenizer: Any, form: str, one: tuple[str, str], two: tuple[str, str])
 def name_rows(
     model: Any, items: Sequence[Item], measures: Methods = MEASURES, *, only_answered: bool = True
 ) -> pd.DataFrame:
-    """What every measure says of every item that counts.
-
-    Args:
-        model: a causal language model.
-        items: of `items`.
-        measures: as in `attnlib.attribution.attributions`.
-        only_answered: whether only items count whose answer hinges on the names; False to see that code works
-            with a model that knows no countries.
-
-    Returns:
-        A row per item and measure: `form`, `name`, `method`; `first`, whether the best candidate is a token
-        of the name that decides; `share`, of the candidates' scores, in absolute value, that are its; and of
-        two names `right`, whether it has more than the other. The method "chance" draws a candidate blindly,
-        and gives all of them the same; `answered`, of all items, stands in the rows of the method "model".
-    """
+    """What every measure says of every item that counts."""
     rows = []
     for item in items:
         about: dict[str, Any] = {"form": item.form, "name": item.name}
@@ -210,12 +187,7 @@ def _hinges(model: Any, item: Item) -> bool:
 
 
 def names_table(rows: pd.DataFrame) -> pd.DataFrame:
-    """Shares of the items by form and measure, with intervals over items.
-
-    Returns:
-        Columns `form`, `asked` ("answered", "first", "share" or "right"), `method`, `value`, `low`, `high`
-        and `n` (items). Chance has no interval of its own.
-    """
+    """Shares of the items by form and measure, with intervals over items."""
     keys, blind = ["form", "asked", "method"], rows["method"].eq(CHANCE)
     flags = rows[~blind].melt(["form", "method"], ["answered", "first", "right"], "asked").dropna()
     means = rows.melt(["form", "method"], ["share"], "asked").dropna()

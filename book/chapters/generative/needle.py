@@ -92,21 +92,6 @@ def needle_ranks(
 
     Items of one length share a batch. What only watches attention comes from the one pass that also shows
     whether the answer is right; other methods run on items that count only.
-
-    Args:
-        model: a causal language model.
-        items: samples of `NeedleGenerator`, with the model's own tokenizer.
-        methods: as in `attnlib.attribution.attributions`: names, functions of your own, or both. Scores that
-            are NaN are never ranked before others.
-        blank_out_items: run blank-out on the first so many items that count only; on all by default.
-        only_answered: whether only items with a right answer count; False to see that code works with a model
-            that answers nothing.
-        informative: a filter, from tokens to whether each of them says something; ranks among those that do
-            are counted, too (`attnlib.rollout.generative.informative`, of a tokenizer).
-
-    Raises:
-        ValueError: there is no such method, the model cannot give it, there are no items, or the filter
-            passes over a token of a needle.
     """
     chosen, samples = named(methods), list(items)
     if not samples:
@@ -208,22 +193,7 @@ def _ranked(
 
 
 def needle_table(run: NeedleRun, k: Collection[int] = (1, 5, 10), *, among: Among = "prompt") -> pd.DataFrame:
-    r"""How often each method has a needle token among its top `k`, with Wilson's interval.
-
-    Args:
-        run: of `needle_ranks`.
-        k: how many tokens to look at.
-        among: candidates: all prompt tokens but the query, or those of the facts; of these, with "filtered",
-            those that pass the run's filter.
-
-    Returns:
-        Columns `method`, `k`, `value`, `low`, `high` and `n` (items). The method "chance" draws
-        candidates blindly: the mean over items of $1 - \binom{c - m}{k} / \binom{c}{k}$, with $c$ candidates,
-        $m$ of them needles; it has no interval of its own.
-
-    Raises:
-        ValueError: no item counts.
-    """
+    r"""How often each method has a needle token among its top `k`, with Wilson's interval."""
     if run.ranks.empty:
         raise ValueError(
             f"the model answered none of the {len(run.items)} items, so there is nothing to find; ask for "
@@ -248,19 +218,6 @@ def needle_comparison(
     McNemar's exact test on items that both methods were run on: under the hypothesis that they find equally
     often, an item that only one of them finds is as likely to be the one's as the other's. Holm's correction
     over all pairs of the table.
-
-    Args:
-        run: of `needle_ranks`.
-        k: how many tokens to look at.
-        among: as in `needle_table`.
-        reference: compare only with this method; all pairs by default.
-
-    Returns:
-        Columns `first`, `second`, `only_first`, `only_second` (items that only one of them finds),
-        `difference` (share of items found by the first minus by the second), `n`, `p` and `p_holm`.
-
-    Raises:
-        ValueError: the reference was not run.
     """
     table = run.ranks.pivot(index="item", columns="method", values=f"rank_{among}")
     methods = [method for method in dict.fromkeys([*METHODS, *run.ranks["method"]]) if method in table]
@@ -282,12 +239,7 @@ def needle_comparison(
 
 
 def chance_clause(found: Any, chance: Any) -> str:
-    """How often something is found beside a blind draw, as a part of a sentence.
-
-    Args:
-        found: a row whose `low` and `high` are the ends of its confidence interval; `None`: not run.
-        chance: a row with `value`; `None`: not run.
-    """
+    """How often something is found beside a blind draw, as a part of a sentence."""
     if found is None or chance is None:
         return "(not run)"
     if found["low"] > chance["value"]:

@@ -36,9 +36,6 @@ def kinds_of(tokenizer: Any, text: str) -> tuple[list[int], list[str]]:
     The first token (a special one, if the tokenizer puts one in front) is a kind of its own. A token is a
     function word if it is of one, whole or in part; punctuation if it holds no letter or digit (so are blanks
     and further special tokens).
-
-    Raises:
-        ValueError: the text has no tokens.
     """
     encoded = tokenizer(text, return_offsets_mapping=True, return_attention_mask=False)
     if not encoded["input_ids"]:
@@ -54,23 +51,7 @@ def kinds_of(tokenizer: Any, text: str) -> tuple[list[int], list[str]]:
 
 
 def mass_by_kind(model: Any, tokenizer: Any, texts: Iterable[str], *, seed: int = 0) -> pd.DataFrame:
-    """Rollout's mass per layer and kind of key, for a model and for what has not been trained.
-
-    Args:
-        model: a causal Hugging Face language model that `rollout_of` can follow.
-        tokenizer: its tokenizer, a fast one.
-        texts: one pass each (and one of the untrained model); rows are those of their last tokens.
-        seed: of the untrained model.
-
-    Returns:
-        Columns `text` (its number), `model`, `layer` (from 1; the rollout up to there), `kind`, `value` and
-        `tokens`, the kind's share among the keys. The kinds of a layer sum to 1. Of the models, "trained" is
-        `model`, "untrained" one of the same configuration with random weights, "uniform" attention that looks
-        equally at everything it may look at.
-
-    Raises:
-        ValueError: there is no text, or one without tokens.
-    """
+    """Rollout's mass per layer and kind of key, for a model and for what has not been trained."""
     followed = {"trained": model, "untrained": untrained_twin(model, seed)}
     n_layers = int(model.config.get_text_config().num_hidden_layers)
     masses: dict[str, list[Float[np.ndarray, "layer kind"]]] = {name: [] for name in (*followed, "uniform")}

@@ -90,12 +90,7 @@ def _less(first: Statistic, second: Statistic) -> Statistic:
 
 
 def tables(part: str, models: Sequence[Judged], predictions: Sequence[Prediction]) -> dict[str, pd.DataFrame]:
-    """What is recorded of a part; see `TABLES`.
-
-    Returns:
-        By the part's name and what is behind it: columns of `TABLES`, `value`, `low`, `high` and `n`, models
-        of a setting or, where there is one, its questions.
-    """
+    """What is recorded of a part; see `TABLES`."""
     rows: dict[str, list[tuple]] = {name: [] for name in TABLES}
     of_judges, of_measures, expected = rows.values()
     for each in models:
@@ -130,14 +125,7 @@ def kept(rows: pd.DataFrame, part: str) -> list[pd.DataFrame]:
 
 
 def expected_over_settings(expected: pd.DataFrame) -> pd.DataFrame:
-    """What became of predictions over all settings: the mean of what each has, with Student's interval.
-
-    Args:
-        expected: the last of `kept`.
-
-    Returns:
-        Columns `prediction`, `value`, `low`, `high`, `n`, the settings, and `came out`.
-    """
+    """What became of predictions over all settings: the mean of what each has, with Student's interval."""
     groups = expected.groupby("prediction", sort=False)["value"]
     rows = [(words, *difference(values)) for words, values in groups]
     return _with_verdicts(pd.DataFrame(rows, columns=["prediction", *Estimate._fields]))

@@ -56,11 +56,7 @@ def near_and_far(questions: Questions) -> tuple[Questions, Questions]:
 
 
 def judged(p: Any) -> list[Judged]:
-    """What the expected judge and the known answers say of weights that were learned in each way.
-
-    Args:
-        p: the chapter's parameters, of which `questions`, `seeds`, `models`, `train_more` and `others` count.
-    """
+    """What the expected judge and the known answers say of weights that were learned in each way."""
     found = []
     for name in ASKED:
         seeds = SETTINGS[name].seeds(p)[: p.seeds]

@@ -36,11 +36,7 @@ def kept_rankings(found: tables.Kept) -> dict[str, pd.DataFrame]:
 
 
 def measures(measured: Mapping[str, pd.DataFrame]) -> Drawing:
-    """What measures get in every setting, and the means over settings: noise alone is 0, the truth 100.
-
-    Args:
-        measured: of `judged.measures_by`, by what the text calls the judge, or `KNOWN`.
-    """
+    """What measures get in every setting, and the means over settings: noise alone is 0, the truth 100."""
     panels = {f"by {display_name(name)}": each for name, each in measured.items()}
     means = [tables.ranked(each, name) for name, each in measured.items()]
     return measures_by_setting(panels, dict(zip(panels, means, strict=True)))
@@ -48,12 +44,7 @@ def measures(measured: Mapping[str, pd.DataFrame]) -> Drawing:
 
 @drawing
 def judges(rows: pd.DataFrame, held: str = "ground truth") -> Drawn:
-    """Tau of metrics with its intervals, a colour per group of settings; dotted lines at 0 and at 0.7.
-
-    Args:
-        rows: of `predictions.halves`, with the `judge` as the text calls it.
-        held: what tau is with.
-    """
+    """Tau of metrics with its intervals, a colour per group of settings; dotted lines at 0 and at 0.7."""
     rows = display_names(rows[["judge", "settings", "value", "low", "high", "n"]])
     names = list(rows["metric"].unique())
     groups = {
@@ -72,11 +63,7 @@ def judges(rows: pd.DataFrame, held: str = "ground truth") -> Drawn:
 
 @drawing
 def protocol_grid(grid: pd.DataFrame) -> Drawn:
-    """Mean tau in hundredths: a row per aggregation, a column per perturbation and readout.
-
-    Args:
-        grid: of `tables.grid`.
-    """
+    """Mean tau in hundredths: a row per aggregation, a column per perturbation and readout."""
     grid = grid.set_axis([", ".join(names) for names in grid.columns], axis=1).astype(float)
     grid = grid.rename(index=display_name)
     figure, axis = plt.subplots(figsize=(COLUMN, 1.9 + 0.25 * len(grid)))

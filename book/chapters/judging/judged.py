@@ -79,15 +79,7 @@ def judge(
     scores: Mapping[str, Float[Tensor, "item token"]],
     protocols: Mapping[str, Protocol],
 ) -> Judged:
-    """What protocols say of measures, and of the ladder.
-
-    Args:
-        setting: the model's.
-        seed: the model's.
-        case: the model and its questions.
-        scores: by measure.
-        protocols: by name.
-    """
+    """What protocols say of measures, and of the ladder."""
     every = {name: each.detach().cpu().double().numpy() for name, each in scores.items()} | ladder(case)
     stacked = np.stack([*every.values()], 1)
     numbers = {PLAUSIBILITY: plausibility(case, np.concatenate([stacked, case.truth[:, None]], 1))}
@@ -135,20 +127,7 @@ def plausibility(case: Case, scores: Scores) -> Numbers:
 
 
 def agreement(judged: Iterable[Judged], without: Sequence[str] = ()) -> pd.DataFrame:
-    r"""How every protocol ranks the measures of every setting; a model's numbers are means over questions.
-
-    Args:
-        judged: models, of which a setting may have several: its numbers are means over them.
-        without: measures that are left out.
-
-    Returns:
-        A row per `setting` and `protocol`, with `tau`, Kendall's rank correlation with plausibility;
-        `somers`, Somers' D over the pairs of measures that plausibility tells apart; `ladder`, Somers' D
-        with the known order of the ladder; `above`, the share of measures that it ranks before the truth,
-        whose ties a coin breaks; `before`, the share of those before the completed truth; `halves`, tau
-        between its rankings by two halves of the questions, the mean over splits; and `known halves`, the
-        same of plausibility: the most that any protocol can be expected to have.
-    """
+    r"""How every protocol ranks the measures of every setting; a model's numbers are means over questions."""
     table = []
     for setting, models in _by_setting(judged).items():
         names = models[0].measures
@@ -180,13 +159,6 @@ def measures_by(judged: Iterable[Judged], protocol: str) -> pd.DataFrame:
 
     More than 1 says that the answer loses more by what the measure puts first than by the sources: then it is
     not only sources that the protocol rewards.
-
-    Args:
-        judged: models, of which a setting may have several.
-        protocol: the name; or `PLAUSIBILITY`.
-
-    Returns:
-        Columns `setting`, `method` and `value`, without settings in which it does not tell the two apart.
     """
     table = []
     for setting, models in _by_setting(judged).items():
@@ -199,11 +171,7 @@ def measures_by(judged: Iterable[Judged], protocol: str) -> pd.DataFrame:
 
 
 def over_settings(table: pd.DataFrame, what: str = "tau") -> pd.DataFrame:
-    """The mean over settings of one column of `agreement`, with Student's interval; the best come first.
-
-    Returns:
-        Columns `protocol`, `value`, `low`, `high` and `n`, the settings.
-    """
+    """The mean over settings of one column of `agreement`, with Student's interval; the best come first."""
     rows = [(protocol, *estimate(part[what])) for protocol, part in table.groupby("protocol", sort=False)]
     found = pd.DataFrame(rows, columns=["protocol", "value", "low", "high", "n"])
     return found.sort_values("value", ascending=False, kind="stable", ignore_index=True)

@@ -112,11 +112,7 @@ class JudgingMeasures(Chapter):
     # ---- what is asked, and what measures and judges say ---------------------------------------------
 
     def _case(self, setting: Setting, seed: int) -> Case:
-        """A model, and the questions that it answers rightly and was trained on the like of.
-
-        Raises:
-            ValueError: it answers fewer than two of them.
-        """
+        """A model, and the questions that it answers rightly and was trained on the like of."""
         model, questions = setting.make(self, seed, others=self.others)
         known = questions.where(questions.right & questions.in_distribution)
         if len(known) < 2:
@@ -193,11 +189,7 @@ class JudgingMeasures(Chapter):
         return found
 
     def blind_spot(self, methods: list[str]) -> tuple[list[str], Questions, torch.Tensor]:
-        """One question to the program that counts, and what measures say of its tokens.
-
-        Returns:
-            The tokens, the question, and the scores by measure: in absolute value, the largest of each 1.
-        """
+        """One question to the program that counts, and what measures say of its tokens."""
         model, questions = SETTINGS[BLIND].make(self, 0, others=self.others)
         sizes = questions.truth.sum(1) * 100 - questions.attention_mask.sum(1)
         first = questions.where(sizes.argmax()[None])

@@ -106,14 +106,7 @@ def hinging(case: Case) -> Bool[np.ndarray, " item"]:
 
 
 def cases(p: Any) -> dict[str, Case]:
-    """The language model with prompts of every kind whose answer hinges on the needle.
-
-    Args:
-        p: the chapter's parameters, of which `models`, `questions` and `draws` count.
-
-    Raises:
-        ValueError: fewer than two prompts of a kind are left.
-    """
+    """The language model with prompts of every kind whose answer hinges on the needle."""
     chapter: Any = chapter_with("generative_rollout", p.models)
     found = dict[str, Case]()
     model, tokenizer = language_model(chapter.model, p.device)

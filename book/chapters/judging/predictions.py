@@ -96,14 +96,7 @@ RETRAINED = (
 
 
 def chosen(table: pd.DataFrame) -> str | None:
-    """The protocol with the highest mean tau over the settings that choose, of those that know the ladder.
-
-    Args:
-        table: of `judged.agreement`.
-
-    Returns:
-        Its name; `None` if no setting that chooses is there, or no protocol knows the ladder.
-    """
+    """The protocol with the highest mean tau over the settings that choose, of those that know the ladder."""
     part = table[table["setting"].isin(CHOOSING)]
     known = part.groupby("protocol", sort=False)["ladder"].mean()
     part = part[part["protocol"].isin(known.index[known >= LADDER])]
@@ -111,11 +104,7 @@ def chosen(table: pd.DataFrame) -> str | None:
 
 
 def halves(table: pd.DataFrame, protocols: Sequence[str]) -> pd.DataFrame:
-    """Tau of protocols, the mean over the settings that choose, over those that confirm, and over all.
-
-    Returns:
-        Columns `protocol`, `settings` and, with the interval over `n` settings, `value`, `low`, `high`.
-    """
+    """Tau of protocols, the mean over the settings that choose, over those that confirm, and over all."""
     groups = GROUPS | {"all": JUDGING}
     rows = [
         (
@@ -132,12 +121,7 @@ def halves(table: pd.DataFrame, protocols: Sequence[str]) -> pd.DataFrame:
 
 
 def prediction_table(table: pd.DataFrame) -> pd.DataFrame:
-    """What came out: the difference of tau, the mean over settings, with Student's interval over them.
-
-    Returns:
-        Columns `prediction`, `came out` ("yes" or "no" where the interval leaves 0 out, else "not settled"),
-        `value`, `low`, `high` and `n`.
-    """
+    """What came out: the difference of tau, the mean over settings, with Student's interval over them."""
     wide = table.pivot(index="setting", columns="protocol", values="tau")
     rows = []
     for each in PREDICTIONS:

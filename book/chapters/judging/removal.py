@@ -108,16 +108,7 @@ class Case:
         self._of_item = coins.integers(2**64, size=len(self.candidates), dtype=np.uint64)
 
     def answers(self, operator: str, reading: str, kept: Kept) -> Float[np.ndarray, "item variant"]:
-        """The answer on some of the candidates only, the others taken away.
-
-        Args:
-            operator: one of `OPERATORS`.
-            reading: one of `READINGS`.
-            kept: the candidates that are left, in as many variants as wanted.
-
-        Raises:
-            ValueError: there is no such operator or reading; or the model cannot be given a mask.
-        """
+        """The answer on some of the candidates only, the others taken away."""
         for name, there in ((operator, OPERATORS), (reading, READINGS)):
             if name not in there:
                 raise ValueError(f"should be one of {', '.join(there)}; got {name!r}")

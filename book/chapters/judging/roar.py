@@ -174,13 +174,7 @@ def questions_of(p: Any, name: str, n: int = QUESTIONS) -> list[Question]:
 
 
 def judged(p: Any, names: Iterable[str] = ASKED, n: int = QUESTIONS) -> list[Judged]:
-    """What the three judges say of `MEASURES` and of the ladder, of every model.
-
-    Args:
-        p: the chapter's parameters, of which `seeds`, `models`, `train_more` and `others` count.
-        names: settings.
-        n: sequences of each.
-    """
+    """What the three judges say of `MEASURES` and of the ladder, of every model."""
     found = []
     for name in names:
         asked = questions_of(p, name, n)

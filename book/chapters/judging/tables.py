@@ -149,12 +149,7 @@ def by_setting(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def decision_table(table: pd.DataFrame) -> pd.DataFrame:
-    """Which judge to use with what one has: of those that are not told R, chosen by the rule.
-
-    Returns:
-        Columns `there` (of `NEEDS`), `protocol` and, over the `n` settings that did not choose, its tau:
-        `value`, `low`, `high`.
-    """
+    """Which judge to use with what one has: of those that are not told R, chosen by the rule."""
     rows = []
     operators = table["protocol"].str.rsplit(", ", n=2).str[1]
     for there, among in NEEDS.items():
@@ -167,16 +162,7 @@ def decision_table(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def retrained_table(table: pd.DataFrame, again: pd.DataFrame) -> pd.DataFrame:
-    """Tau about models trained as ever and with keys hidden, of the same settings, and the difference.
-
-    Args:
-        table: of `judged.agreement`.
-        again: the same of models that were trained with keys hidden.
-
-    Returns:
-        Columns `protocol`, `settings` (`AS_EVER`, `HIDDEN`, `GAINED`) and, with the interval over `n`
-        settings, `value`, `low`, `high`.
-    """
+    """Tau about models trained as ever and with keys hidden, of the same settings, and the difference."""
     wide = [each.pivot(index="setting", columns="protocol", values="tau") for each in (table, again)]
     rows = []
     for protocol in [name for name in (TODAY, MASKING, EXPECTED) if all(name in each for each in wide)]:
@@ -188,16 +174,7 @@ def retrained_table(table: pd.DataFrame, again: pd.DataFrame) -> pd.DataFrame:
 
 
 def apart_table(table: pd.DataFrame, apart: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Tau about questions of a kind, and what that is more than about those answered rightly in distribution.
-
-    Args:
-        table: of `judged.agreement`, of the latter.
-        apart: the same by kind, of some of the protocols and settings.
-
-    Returns:
-        Columns `kind`, `protocol`, `usual`, the mean of `table` over the same settings; and the difference:
-        `value`, with Student's interval over `n` settings.
-    """
+    """Tau on questions of a kind, and its lead over tau on those answered rightly in distribution."""
     rows = []
     for kind, there in apart.items():
         for protocol, part in there.groupby("protocol", sort=False):
@@ -208,17 +185,7 @@ def apart_table(table: pd.DataFrame, apart: Mapping[str, pd.DataFrame]) -> pd.Da
 
 
 def against(numbers: pd.DataFrame, first: str, others: Iterable[str]) -> pd.DataFrame:
-    """How far others are ahead of one, setting by setting: see `ahead_of`.
-
-    Args:
-        numbers: one per `setting` and `method`, as `value`.
-        first: the one; without numbers of it, there is no row.
-        others: the others; one without numbers has no row.
-
-    Returns:
-        Columns `method`; `usual`, the mean of that one over the same settings; and the difference: `value`,
-        with Student's interval over `n` settings.
-    """
+    """How far others are ahead of one, setting by setting: see `ahead_of`."""
     wide = numbers.pivot(index="setting", columns="method", values="value")
     rows = [
         (name, wide[[first, name]].dropna()[first].mean(), *ahead_of(numbers, name, first))
@@ -229,16 +196,7 @@ def against(numbers: pd.DataFrame, first: str, others: Iterable[str]) -> pd.Data
 
 
 def later_against(judged: Sequence[Judged], table: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Judges and measures that came after the recorded run, each against the one that led there.
-
-    Args:
-        judged: what protocols say of measures.
-        table: of `judged.agreement`.
-
-    Returns:
-        Tables of `against`, as `part_rows` takes them: of judges, against `EXPECTED`; and of measures against
-        `LEADER`, by the known answers and by `EXPECTED`. None where nothing that came later was asked.
-    """
+    """Judges and measures that came after the recorded run, each against the one that led there."""
     taus = table[["setting", "protocol", "tau"]].set_axis(["setting", "method", "value"], axis=1)
     judges = sorted(name for name in set(taus["method"]) if name.startswith("MAS, ") or name in SOFT)
     found = [against(taus, EXPECTED, judges).rename(columns={"method": "protocol"})]
@@ -249,30 +207,14 @@ def later_against(judged: Sequence[Judged], table: pd.DataFrame) -> dict[str, pd
 
 
 def told_apart(rows: pd.DataFrame, name: str, ahead: bool = True) -> str:
-    """Those whose difference is above 0 by its whole interval, or below, in words: "none" if there are none.
-
-    Args:
-        rows: of `against` or `sign_table`.
-        name: the column that says what a row is of.
-        ahead: above 0.
-    """
+    """Those whose interval of the difference lies above 0, or below, in words; "none" if none does."""
     some = rows[rows["low"] > 0 if ahead else rows["high"] < 0]
     found = [f"{display_name(row[name])} {in_words(row).brief}" for row in some.to_dict("records")]
     return "; ".join(found) or "none"
 
 
 def sign_table(judged: Iterable[Judged], unsigned: Iterable[Judged], by: Mapping[str, str]) -> pd.DataFrame:
-    """What measures with a sign gain if only its absolute value is taken.
-
-    Args:
-        judged: what protocols say of measures.
-        unsigned: the same of absolute values, under the same names.
-        by: protocols, by what they are called.
-
-    Returns:
-        Columns `method`, `by`, `signed`, the mean over settings, from noise alone (0) to the truth (1); and
-        what its absolute value has more: `value`, with Student's interval over `n` settings.
-    """
+    """What measures with a sign gain if only its absolute value is taken."""
     rows = []
     for name, protocol in by.items():
         both = measures_by(judged, protocol).merge(
@@ -293,17 +235,7 @@ def recorded(
     again: pd.DataFrame,
     more: Mapping[str, pd.DataFrame] | None = None,
 ) -> pd.DataFrame:
-    """What is kept of a run, a row per number.
-
-    Args:
-        table: of `judged.agreement`.
-        apart: the same without measures that do to the model what a judge does.
-        measured: what every measure gets in every setting, by the protocol or `KNOWN`: of `measures_by`.
-        predictions: of `predictions.prediction_table`.
-        signs: of `sign_table`.
-        again: of `judged.agreement`, of models that were trained with keys hidden.
-        more: what else was asked, as `part_rows` takes it.
-    """
+    """What is kept of a run, a row per number."""
     named = named_judges(table)
     means = pd.concat(
         [over_settings(table, what).assign(run=ALL, what=what) for what in COLUMNS], ignore_index=True
@@ -356,15 +288,7 @@ def recorded(
 
 
 def ranked(measured: pd.DataFrame, by: str) -> pd.DataFrame:
-    """Measures in the order of their mean over settings, by `KNOWN`, or by a judge, which has no upper end.
-
-    Args:
-        measured: of `measures_by`.
-        by: the judge or `KNOWN`.
-
-    Returns:
-        See `tells.method_tables.over_settings`.
-    """
+    """Methods in the order of their mean over settings, by `KNOWN` or by a metric, which has no upper end."""
     return method_tables.over_settings(measured, 1.0 if by == KNOWN else math.inf)
 
 
@@ -373,12 +297,7 @@ PART = "part"
 
 
 def part_rows(more: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Tables of what else was asked, a row per number.
-
-    Args:
-        more: by what they are about: `value`, with an interval over `n`, texts that tell rows apart and, if
-            that is known, what it is `usual`ly.
-    """
+    """Tables of what else was asked, a row per number."""
     tables = []
     for part, table in more.items():
         texts = [name for name in table if name not in ("usual", "value", "low", "high", "n")]
@@ -392,13 +311,7 @@ def part_rows(more: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def part_table(rows: pd.DataFrame, part: str, texts: Sequence[str]) -> pd.DataFrame:
-    """The table of `part_rows` again, of the record that asked the most settings of those that have it.
-
-    Args:
-        rows: of all records of the chapter.
-        part: what it is about.
-        texts: the columns that told its rows apart.
-    """
+    """The table of `part_rows` again, of the record that asked the most settings of those that have it."""
     columns = [*texts, "usual", *ESTIMATE]
     if rows.empty or not (of_part := rows["metric"].str.startswith(f"{PART} {part}: ")).any():
         return pd.DataFrame(columns=columns)
@@ -431,12 +344,7 @@ def are_free(settings: pd.Series) -> pd.Series:
 
 
 def ahead_of_usual(kept: Kept) -> pd.DataFrame:
-    """How much more tau the judge `UNTOLD` has than the usual one, setting by setting.
-
-    Returns:
-        A row for those that confirm, for `FREE`, and for all: columns `settings` and, with the interval over
-        `n` settings, `value`, `low`, `high`.
-    """
+    """How much more tau the judge `UNTOLD` has than the usual one, setting by setting."""
     tau = kept.rows[kept.rows["what"] == "tau"].pivot(index="run", columns="protocol", values="value")
     tau = tau.loc[~tau.index.isin([*GROUPS, ALL])]
     ahead = tau[kept.judges[UNTOLD]] - tau[kept.judges["usual"]]
@@ -447,19 +355,7 @@ def ahead_of_usual(kept: Kept) -> pd.DataFrame:
 
 
 def beside_the_first(measured: pd.DataFrame, method: str = ROLLOUT) -> pd.DataFrame:
-    """How far a measure, and the second, are behind the first of all, by the judge that was chosen.
-
-    Args:
-        measured: what every measure gets in every setting by that judge; see `Kept`.
-        method: that measure.
-
-    Returns:
-        Rows of all `settings` ("all") and of `FREE` ("free"), by `place`: what "the first" has, "the second"
-        and the measure, under its own name, as `value`, with Student's interval over `n` settings; where it
-        stands, as `rank_low` to `rank_high`. "ahead of the second" is how much more the first has, setting by
-        setting, and "ahead of" the measure what `tells.tables.first_elsewhere` has. NaN where nothing is
-        recorded.
-    """
+    """How far a measure, and the second, are behind the first of all, by the judge that was chosen."""
     rows = []
     for name, part in {"all": measured, "free": measured[are_free(measured["setting"])]}.items():
         ranking = ranked(part, CHOSEN).rename(columns={"settings": "n"})

@@ -22,12 +22,7 @@ from attnlib.plots.words import courses, extremes, listed, peaks
 
 @drawing
 def accuracy_over_training(tables: Mapping[str, pd.DataFrame]) -> Drawn:
-    """Accuracy over training, a panel per way of splitting it, a line per part.
-
-    Args:
-        tables: by what a panel is called: columns `step`, `value`, `low`, `high`, and first of all the column
-            that lines are drawn by.
-    """
+    """Accuracy over training, a panel per way of splitting it, a line per part."""
     figure, axes = row_of_panels(len(tables), height=3.4, sharey=True)
     for axis, (title, rows) in zip(axes, tables.items(), strict=True):
         by = str(rows.columns[0])
@@ -43,12 +38,7 @@ def accuracy_over_training(tables: Mapping[str, pd.DataFrame]) -> Drawn:
 
 @drawing
 def head_table(shares: pd.DataFrame, costs: pd.DataFrame) -> Drawn:
-    """Every head: what it looks at (left), and what is lost without it (right).
-
-    Args:
-        shares: `look_rows` summarised by `head` and `kind`.
-        costs: `ablation_rows` of the same model, by `head` and `column`.
-    """
+    """Every head: what it looks at (left), and what is lost without it (right)."""
     seen = shares.pivot(index="head", columns="kind", values="value")[list(shares["kind"].unique())]
     lost = 100 * costs.pivot(index="head", columns="column", values="value")[list(costs["column"].unique())]
     size = (COLUMN, 0.24 * len(seen) + 1.6)
@@ -80,13 +70,7 @@ def heads_grid(
     tokens: Sequence[str],
     reference: Bool[Tensor, "query key"] | None = None,
 ) -> Drawn:
-    """Every head of every layer on one sequence: a row of heat maps per layer.
-
-    Args:
-        attentions: of one model.
-        tokens: the sequence.
-        reference: where the queries should look, if known: outlined.
-    """
+    """Every head of every layer on one sequence: a row of heat maps per layer."""
     n_layers, n_heads = attentions.shape[:2]
     labels, shown = [visible(token) for token in tokens], attentions.detach().cpu().float().numpy()
     size = min(3.0, (COLUMN - 1.2) / n_heads)

@@ -43,10 +43,6 @@ def digit_rows(model: nn.Module, task: Arithmetic, problems: Problems) -> pd.Dat
     """A row per token of each answer: which, and whether the model predicts it from the right ones before.
 
     Operands are never counted, even if the task asks for them.
-
-    Returns:
-        Columns `problem` (its place), `column` (a category, in order: "units", "tens", ..., and "sign" and
-        "end" for the rest), `carries` of the problem, and `right`.
     """
     device = next(model.parameters()).device
     task = dataclasses.replace(task, operands_too=False)
@@ -81,17 +77,6 @@ def look_rows(
     with $X$ for the reference: the beginning-of-sequence token, where attention rests, does not count. A
     query without a key of the kind is left out. A problem's value is the mean of its queries. Kinds overlap,
     so that shares do not add up to 1.
-
-    Args:
-        model: gives `attentions` when asked with `output_attentions=True`.
-        task: of the problems.
-        problems: what to look at.
-        by_head: each head by itself; else the mean over a layer's heads.
-
-    Returns:
-        Columns `problem`, `layer`, `head` (its name, or "mean"), `kind` (see `Arithmetic.kinds`, and "either
-        column" for the two columns together), `value` (NaN where a problem has no key of the kind) and
-        `uniform`: what queries that look at all tokens before them equally would score.
     """
     parts = []
     for places in chunks(len(problems), AT_ONCE):
@@ -108,15 +93,6 @@ def equals_rows(
 
     Of operand $i$ of $n$, the share of attention $s_i$ as in `look_rows`; and of all together
     $n \min_i s_i$: 1 if everything is on the operands and as much on each, 0 if one of them is not looked at.
-
-    Args:
-        model: see `look_rows`, as for the others.
-        task: of the problems.
-        problems: what to look at.
-        by_head: each head by itself; else the mean over a layer's heads.
-
-    Returns:
-        As `look_rows`; kinds are "operand 1", "operand 2", ..., and "all operands".
     """
     parts = []
     for places in chunks(len(problems), AT_ONCE):
@@ -143,15 +119,6 @@ def pattern_rows(
     Shares are those of `look_rows`, of the queries that the pattern is of: the sequential pattern is of all
     but the first character, $a_{q,q-1} / \sum_{k \neq \text{BOS}} a_{qk}$, the mean over $q$; the operator by
     itself, of those that predict a digit of the answer; both numbers, of `=` (see `equals_rows`).
-
-    Args:
-        model: see `look_rows`, as for the others.
-        task: of the problems.
-        problems: what to look at.
-        by_head: each head by itself; else the mean over a layer's heads.
-
-    Returns:
-        As `look_rows`; kinds are `PATTERNS`.
     """
     steps, signs = [], []
     for places in chunks(len(problems), AT_ONCE):
@@ -220,18 +187,7 @@ def _shares(
 def ablation_rows(
     model: Transformer, task: Arithmetic, problems: Problems, instead: Instead = "zero"
 ) -> pd.DataFrame:
-    """What each head is worth: whether an answer is lost without it, by column and as a whole.
-
-    Args:
-        model: all of its heads are left out, one at a time.
-        task: of the problems.
-        problems: to answer.
-        instead: see `heads_ablated`.
-
-    Returns:
-        Columns `head`, `problem`, `column` (and "answer": all of it) and `lost`: whether it is right with all
-        heads, less whether it is without this one.
-    """
+    """What each head is worth: whether an answer is lost without it, by column and as a whole."""
     whole, tables = _with_answers(digit_rows(model, task, problems)), []
     for place, name in enumerate(head_names(model.config.n_layers, model.config.n_heads)):
         with heads_ablated(model, [divmod(place, model.config.n_heads)], instead):
@@ -249,21 +205,7 @@ def _with_answers(rows: pd.DataFrame) -> pd.DataFrame:
 
 @torch.no_grad()
 def solve(model: Transformer, task: Arithmetic, text: str) -> str:
-    """What a model writes behind the = of a problem, its most probable token each time.
-
-    Args:
-        model: trained on the task, or on its way there; it stops at its end token, or after as many tokens as
-            the longest answer of the task has.
-        task: how problems are written.
-        text: such as "12+34=".
-
-    Returns:
-        The answer as the model writes it; right or wrong, and not always a number.
-
-    Raises:
-        ValueError: the text is not a problem of the task, or problem and answer are longer than the model can
-            read.
-    """
+    """What a model writes behind the = of a problem, its most probable token each time."""
     ids = task.prompt(text)
     longest = task.max_length - (task.space.n_operands * (task.widths[0] + 1) + 1)
     if len(ids) + longest > model.config.max_length:
@@ -283,20 +225,7 @@ def solve(model: Transformer, task: Arithmetic, text: str) -> str:
 
 @torch.no_grad()
 def forming(models: Iterable[Transformer], task: Arithmetic, text: str) -> dict[str, Any]:
-    """One problem at every checkpoint, as `attnlib.widgets.TrainingExplorer` shows it.
-
-    Args:
-        models: of each checkpoint.
-        task: of the problem.
-        text: the problem; the attention is that of reading it with its right answer.
-
-    Returns:
-        `tokens`, `attentions` [checkpoint layer head query key], `answers` (what each model writes),
-        `references` and `expected`.
-
-    Raises:
-        ValueError: see `solve`.
-    """
+    """One problem at every checkpoint, as `attnlib.widgets.TrainingExplorer` shows it."""
     sample, attentions, answers = task.annotate(text), [], []
     for model in models:
         ids = sample.input_ids[None].to(next(model.parameters()).device)
@@ -312,12 +241,7 @@ def forming(models: Iterable[Transformer], task: Arithmetic, text: str) -> dict[
 
 
 def seen_rows(model: nn.Module, task: Arithmetic, splits: Splits) -> pd.DataFrame:
-    """Whether a model is right on the test problems, on those that were training problems too, and on others.
-
-    Returns:
-        Columns `test problems` ("all", "seen in training", "not seen"), `problem` and `right`: every problem
-        has a row in "all", and one more in the kind that it is of, by `Splits.seen`.
-    """
+    """Whether a model is right on the test problems, on those that are training problems, and on others."""
     rows = whole_answers(digit_rows(model, task, splits.test))
     seen, name = splits.seen(), "test problems"
     parts = {"all": rows, "seen in training": rows[seen], "not seen": rows[~seen]}

@@ -42,15 +42,7 @@ def looks_by_layer(p: ArithmeticLens, models: Models) -> pd.DataFrame:
 
 
 def layer_differences(looks: pd.DataFrame) -> pd.DataFrame:
-    """How much more the layers look at a kind that it is claimed of, than the others do: seed by seed.
-
-    Args:
-        looks: the mean share of attention by `seed`, `layer` and `kind` (see `look_rows`), as
-            `value`.
-
-    Returns:
-        Columns `claim`, `seed` and `value`. Models of two layers have no middle; of one, no claim.
-    """
+    """How much more the layers look at a kind that it is claimed of, than the others do: seed by seed."""
     last = int(looks["layer"].max())
     claims = {
         "early layers look local": ("local", [0]),
@@ -67,15 +59,7 @@ def layer_differences(looks: pd.DataFrame) -> pd.DataFrame:
 
 
 def layer_claims(differences: pd.DataFrame) -> pd.DataFrame:
-    """Early layers look local, middle layers find the operator, late layers combine: is it so?
-
-    Args:
-        differences: of `layer_differences`: one seed, one number. The interval is over seeds.
-
-    Returns:
-        Columns `claim`, `value`, `low`, `high`, `n` (seeds) and `verdict`, by whether the interval is above
-        0, below it, or neither.
-    """
+    """Early layers look local, middle layers find the operator, late layers combine: is it so?"""
     rows = []
     for claim, of_seeds in differences.groupby("claim", sort=False):
         estimate = over_seeds(of_seeds["value"].to_numpy(float))
@@ -90,11 +74,7 @@ CLAIMED = "claim: "
 
 
 def claims_at_size(rows: pd.DataFrame) -> pd.DataFrame:
-    """`layer_claims` of all recorded models of the original's size, whatever their learning rate went by.
-
-    Args:
-        rows: of `records("arithmetic_lens")`.
-    """
+    """`layer_claims` of all recorded models of the original's size, whatever their learning rate went by."""
     sized = rows.groupby("record")["setting"].transform(
         lambda names: names.astype(str).str.startswith(SIZE).any()
     )
@@ -106,11 +86,7 @@ def claims_at_size(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def difference_clause(difference: Any) -> str:
-    """What a difference of `layer_claims`, or of its record, says of the repository's claim.
-
-    Args:
-        difference: a row whose `low` and `high` are the ends of its confidence interval; `None`: not run.
-    """
+    """What a difference of `layer_claims`, or of its record, says of the repository's claim."""
     if difference is None:
         return "not run"
     if difference.low > 0:
@@ -119,33 +95,20 @@ def difference_clause(difference: Any) -> str:
 
 
 def more_clause(difference: Any) -> str:
-    """The same difference as the end of a sentence: "40 points more"; "32 points less".
-
-    Args:
-        difference: a row with `value`, and `low` and `high`, the ends of its confidence interval.
-    """
+    """The same difference as the end of a sentence: "40 points more"; "32 points less"."""
     if difference.low <= 0 <= difference.high:
         return "neither significantly more nor less"
     return f"{100 * abs(difference.value):.0f} points {'more' if difference.value > 0 else 'less'}"
 
 
 def uniform_clause(share: Any) -> str:
-    """A share of attention against that of uniform attention, as the end of a sentence.
-
-    Args:
-        share: a row with `value`, and `uniform`, the share of uniform attention.
-    """
+    """A share of attention against that of uniform attention, as the end of a sentence."""
     more = "more" if share.value > share.uniform else "no more"
     return f"{more} than the {100 * share.uniform:.0f} % of uniform attention"
 
 
 def patterns(p: ArithmeticLens, models: Models) -> pd.DataFrame:
-    """How much of a layer's attention each of `PATTERNS` has, over seeds.
-
-    Returns:
-        A row per `kind` and `layer`: the mean over the seeds' main models with Student's interval (`value`,
-        `low`, `high`, `n`), and `uniform`, the same of attention that is even.
-    """
+    """How much of a layer's attention each of `PATTERNS` has, over seeds."""
     run = p.runs()[0]
     task, problems = p.task(run), p.splits(run).test
     rows = [pattern_rows(models[p.name(seed)], task, problems).assign(seed=seed) for seed in p.seeds]
@@ -174,19 +137,7 @@ def sampling(p: ArithmeticLens, models: Models) -> pd.DataFrame:
 
 
 def paired_over_seeds(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
-    """Numbers of the same seeds before and after a change, and what it changed.
-
-    Args:
-        before: a row per seed, a column per metric.
-        after: the same rows and columns.
-
-    Returns:
-        A row per metric: `metric`, `before`, `after` (means), `value` (their difference), `low`, `high`
-        and `n`.
-
-    Raises:
-        ValueError: the seeds or metrics differ.
-    """
+    """Numbers of the same seeds before and after a change, and what it changed."""
     if not (before.index.equals(after.index) and before.columns.equals(after.columns)):
         raise ValueError(
             f"both should have the same seeds and metrics; got {list(before.index)} and {list(after.index)}, "
@@ -211,12 +162,7 @@ def overlapping(p: ArithmeticLens, models: Models) -> pd.DataFrame:
 
 
 def beside_the_log(p: ArithmeticLens, models: Models) -> pd.DataFrame:
-    """The original's log beside what is possible, and beside ours on validation problems.
-
-    Returns:
-        A row per metric, in columns "the original's log", "best possible", and "here", `low`, `high` and `n`;
-        `here` is "not run", and there is no interval, where this chapter's problems are not the original's.
-    """
+    """The original's log beside what is possible, and beside ours on validation problems."""
     figures = paper_figures().query("table == 'Attention Lens log'").set_index("task")["value"]
     versus = pd.DataFrame({"the original's log": [figures["token accuracy"] / 100, figures["cross entropy"]]})
     versus.index = pd.Index(["token accuracy, operands too", "cross entropy, operands too"], name="metric")
@@ -232,11 +178,7 @@ def beside_the_log(p: ArithmeticLens, models: Models) -> pd.DataFrame:
 
 
 def beside_points(versus: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """`beside_the_log` as `book.chapters.records.beside_the_paper` draws it, the accuracy in percent.
-
-    Returns:
-        Ours, with `task` and `metric` as in the log; and what is possible, as marks.
-    """
+    """`beside_the_log` as `book.chapters.records.beside_the_paper` draws it, the accuracy in percent."""
     rows = versus.reset_index().assign(task="addition, 1 to 99", by="here")
     rows["metric"] = rows["metric"].str.removesuffix(", operands too")
     percent = rows["metric"].map({"token accuracy": 100}).fillna(1)
@@ -263,17 +205,7 @@ def to_record(
     overlapping: pd.DataFrame,
     versus: pd.DataFrame,
 ) -> pd.DataFrame:
-    """The rows of a record: a run's set-up, `metric`, `value`, `low`, `high` and `n`.
-
-    Args:
-        p: the chapter.
-        accuracy: see `accuracy`.
-        differences: of `layer_differences`: recorded seed by seed, too.
-        patterns: see `patterns`.
-        sampling: see `sampling`.
-        overlapping: see `overlapping`.
-        versus: see `beside_the_log`.
-    """
+    """The rows of a record: a run's set-up, `metric`, `value`, `low`, `high` and `n`."""
     rows = [accuracy.merge(p.run_table(), on="run")]
     claims = layer_claims(differences)
     rows += [claims.assign(run=OVER_SEEDS, metric=CLAIMED + claims["claim"])]

@@ -44,12 +44,7 @@ def agreement_clause(tau: float) -> str:
 
 
 def learned_clause(probability: float, tokens: int) -> str:
-    """A sentence on how sure a model is of its next token, or that it has learned nothing yet.
-
-    Args:
-        probability: of the most likely token.
-        tokens: of how many; by chance, each has the same probability.
-    """
+    """A sentence on how sure a model is of its next token, or that it has learned nothing yet."""
     here = f"{100 * probability:.0f} %"
     if probability < 10 / tokens:
         return f"In this run the model has learned nothing yet: its likeliest next token has only {here}."

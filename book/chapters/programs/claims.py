@@ -76,11 +76,7 @@ TOLD = (
 
 @cache
 def recorded() -> pd.DataFrame:
-    """All recorded rows; `of` says of what: compiled programs, metrics on them, or trained transformers.
-
-    Returns:
-        Columns `of`, `seed`, `metric` (the method, where it is one), `truth`, `sign` and `value`.
-    """
+    """All recorded rows; `of` says of what: compiled programs, metrics on them, or trained transformers."""
     parts = {"compiled": confirming(), "metrics": published_metrics(), "trained": trained()}
     named = {name: rows.rename(columns={"method": "metric"}) for name, rows in parts.items()}
     rows = pd.concat(named, names=["of"]).reset_index("of").reset_index(drop=True)

@@ -247,11 +247,7 @@ PREDICTIONS = (
 
 
 def answered(**rows: pd.DataFrame) -> Iterator[tuple[Prediction, Answer]]:
-    """Every prediction whose rows are given, with its result.
-
-    Args:
-        rows: "compiled", "metrics" and "trained", whichever there are.
-    """
+    """Every prediction whose rows are given, with its result."""
     for each in PREDICTIONS:
         if each.of in rows:
             yield each, answer_of(each, rows)

@@ -49,11 +49,7 @@ class Programs(Chapter):
         return rows_of(self.seeds, {name: METHODS[name] for name in self.asked_for})
 
     def found_again(self) -> pd.DataFrame:
-        """Scores computed now beside the recorded ones: those that both have.
-
-        Returns:
-            Columns `seed`, `method`, `truth`, `sign`, `now` and `recorded`.
-        """
+        """Scores computed now beside the recorded ones: those that both have."""
         keys = ["seed", "method", "truth", "sign"]
         before = published(self.seeds).astype({"method": str, "truth": str, "sign": str, "value": float})
         both = self.rows.merge(before, on=keys, suffixes=("", " before"))

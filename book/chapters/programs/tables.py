@@ -85,10 +85,6 @@ def effects(rows: pd.DataFrame, methods: Sequence[str], truth: str = "reads") ->
 
     Intervals are by heteroskedasticity-consistent errors (HC3), p is corrected by Holm over methods and
     features.
-
-    Returns:
-        Columns `method`, `feature`, `value` (the change of the score per unit of the feature), `low`, `high`,
-        `n` (programs) and `p_holm`.
     """
     import statsmodels.api as sm
 
@@ -109,12 +105,7 @@ def effects(rows: pd.DataFrame, methods: Sequence[str], truth: str = "reads") ->
 
 
 def metric_table(rows: pd.DataFrame) -> pd.DataFrame:
-    """The agreement of each metric with each truth, the mean of Kendall's tau over programs.
-
-    Returns:
-        Columns `form`, `way` (how a token is taken away, and what is read), `truth`, `metric`, `value`,
-        `low`, `high` and `n`.
-    """
+    """The agreement of each metric with each truth, the mean of Kendall's tau over programs."""
     found: list[tuple[Any, ...]] = []
     for form in FORMS:
         for operator in OPERATORS:
@@ -137,17 +128,7 @@ def plain() -> pd.DataFrame:
 def beside_trained(
     trained: pd.DataFrame, compiled: pd.DataFrame, plain: pd.DataFrame | None = None
 ) -> pd.DataFrame:
-    """Means of methods on trained and on compiled transformers of the same programs, by each truth.
-
-    Args:
-        trained: rows of trained transformers.
-        compiled: rows of compiled ones.
-        plain: rows of compiled ones without disguise.
-
-    Returns:
-        The columns of `attnlib.benchmarking.scoring.summary`, and `weights`: "trained", "compiled" or
-        "compiled, plain".
-    """
+    """Means of methods on trained and on compiled transformers of the same programs, by each truth."""
     both = sorted(set(trained["seed"]) & set(compiled["seed"]))
     tables = []
     kinds = {"trained": trained, "compiled": compiled} | ({} if plain is None else {"compiled, plain": plain})
@@ -164,12 +145,7 @@ def beside_trained(
 
 
 def pairs_over_settings() -> tuple[int, int, int]:
-    """The same test over the settings of `where_attention_tells`, by the tokens that the algorithm needs.
-
-    Returns:
-        How many pairs of methods differ significantly after Holm's correction, of how many, and over how many
-        settings: those in which every method was asked that is asked in most.
-    """
+    """The same test over the settings of `where_attention_tells`, by the tokens that the algorithm needs."""
     tables, _ = of_record(widest(came_with_the_book("where_attention_tells")))
     wide = tables["plausibility"].pivot_table(index="setting", columns="method", values="value")
     wide = wide[[name for name in COMPARED if name in wide and wide[name].notna().sum() >= MOST * len(wide)]]

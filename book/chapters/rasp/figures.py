@@ -22,14 +22,7 @@ def beside_controls(
     programs: Mapping[str, Bool[Tensor, "query key"]],
     tokens: Sequence[str],
 ) -> Drawn:
-    """A head's attention on one sequence, what it is compared with, and uniform attention, in heat maps.
-
-    Args:
-        name: of the head.
-        attention: its rows.
-        programs: which keys each program selects, its own first, whose rows decide which rows are compared.
-        tokens: the sequence.
-    """
+    """A head's attention on one sequence, what it is compared with, and uniform attention, in heat maps."""
     rows = next(iter(programs.values())).any(-1)
     maps = {
         each: selected / selected.sum(-1, keepdim=True).clamp(min=1) for each, selected in programs.items()

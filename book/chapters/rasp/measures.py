@@ -61,16 +61,6 @@ def best_pairs(rows: pd.DataFrame) -> pd.DataFrame:
     """The one-to-one assignment with the largest sum of mean values (Kuhn 1955, *The Hungarian method*).
 
     Choose it on other rows than those it is then judged by: the best of many is too good on its own rows.
-
-    Args:
-        rows: `agreement` of every `program` (a head of it) with every `head`; NaN does not count.
-
-    Returns:
-        Columns `program`, `head` and `agreement`, the mean of the pair's rows: a row per pair, in the order
-        of the program's. Where the model has fewer heads, some of the program's have none.
-
-    Raises:
-        ValueError: a pair has no agreement.
     """
     table = rows.pivot_table("agreement", "program", "head", aggfunc="mean", dropna=False)
     if table.isna().any(axis=None) or table.empty:
@@ -85,18 +75,6 @@ def program_agreement(model: nn.Module, batches: Iterable[Batch]) -> pd.DataFram
     """How well every head of a model agrees with every head of a program.
 
     Rows (queries) count that are asked for a prediction, and where the program's head selects a key.
-
-    Args:
-        model: gives `attentions` when asked with `output_attentions=True`.
-        batches: with `target_attention`, of the program: of the model's own language, or of another.
-
-    Returns:
-        A row per sample, head of the program and head of the model: `sample`, `program` and `head` (as
-        "L0H1"), `agreement`, the mean over rows, `uniform`, that of even attention over the sample, and
-        `apart`, the largest difference of any two weights. NaN where no row counts.
-
-    Raises:
-        ValueError: the batches have no target attention.
     """
     tables = list[pd.DataFrame]()
     for batch, before in in_turn(model, batches):
@@ -151,13 +129,6 @@ def scores_with_program(
 
     All of it is replaced (a mixture of strength 1, see `reinforced`) in rows where the program selects a key;
     where it selects none, a head keeps its own.
-
-    Args:
-        model: our own `Transformer`, or a Hugging Face model that uses the attention interface.
-        batches: with `target_attention`, of the program.
-        pairs: which head of the program goes into which head of the model.
-        even: spread attention evenly over those rows instead: what is left if it does not matter where a
-            head looks.
     """
     tables = list[pd.DataFrame]()
     for batch, before in in_turn(model, batches):
@@ -191,14 +162,7 @@ THE_PROGRAMS, EVEN = "the program's", "even"
 
 
 def match_program(model: nn.Module, valid: Iterable[Batch], test: Sequence[Batch]) -> ProgramMatch:
-    """Compare a model with a program, head by head, and put the program's attention in its heads' place.
-
-    Args:
-        model: see `scores_with_program`.
-        valid: with `target_attention`, of the program: what the pairs of heads are chosen by (the largest
-            sum of mean agreements; where the model has fewer heads, some of the program's have none).
-        test: likewise: what they are judged by.
-    """
+    """Compare a model with a program, head by head, and put the program's attention in its heads' place."""
     chosen = best_pairs(program_agreement(model, valid))[["program", "head"]]
     names: list[tuple[str, str]] = [*chosen.itertuples(index=False, name=None)]
     pairs = {head_of(program): head_of(head) for program, head in names}
@@ -226,15 +190,6 @@ def target_masses(model: nn.Module, batches: Iterable[Batch]) -> pd.DataFrame:
     """Reference mass of every head whose algorithm is known, beside what a head that looks nowhere scores.
 
     Rows (queries) without a target key do not count; a sample's mass is the mean of its rows.
-
-    Args:
-        model: gives `attentions` when asked with `output_attentions=True`.
-        batches: samples with `target_attention`.
-
-    Returns:
-        A row per sample and head: `sample`, `metric` ("mass L0H0", ...), `value` (NaN where no row counts)
-        and `uniform`, the mass of a head that spreads its attention evenly over the sample. Heads that the
-        model does not have have no row.
     """
     columns, tables = ["sample", "metric", "value", "uniform"], list[pd.DataFrame]()
     for batch, before in in_turn(model, batches):
@@ -279,19 +234,7 @@ float32 is the program's to about this.)"""
 def source_rows(
     model: nn.Module, batches: Iterable[Batch], head: Head, methods: Mapping[str, Method] = TWO_SIDED
 ) -> pd.DataFrame:
-    """Whether each method's largest score is on a source, for every output of every sequence.
-
-    Args:
-        model: what is explained, its own predictions.
-        batches: with `target_attention`; a token that is asked for nothing is no symbol.
-        head: of `target_attention`: its keys that are symbols are the sources.
-        methods: by name. Scores that are NaN are no candidates.
-
-    Returns:
-        A row per output, method and set of candidates: `sample`, `query` (position of its token), `method`,
-        `among`, `found`, and `chance`, how often a candidate drawn blindly is a source. Where a source and
-        something else tie, nothing is found. Outputs without a source among the candidates have no row.
-    """
+    """Whether each method's largest score is on a source, for every output of every sequence."""
     tables = list[pd.DataFrame]()
     for batch, before in in_turn(model, batches):
         asked = batch.target_ids != IGNORE
@@ -335,16 +278,7 @@ def _found(
 
 
 def exactness(models: Iterable[Compiled], n_sequences: int = 200) -> pd.DataFrame:
-    """Whether compiled models are right, and have their program's attention, on test sequences.
-
-    Args:
-        models: each on sequences of its language, up to its own length.
-        n_sequences: of each.
-
-    Returns:
-        `sample_scores` of every model, with `run` ("sort, compiled") and `apart`, the largest difference of
-        any weight of attention from the program's.
-    """
+    """Whether compiled models are right, and have their program's attention, on test sequences."""
     tables = []
     for each in models:
         batches = _batches(each, n_sequences, 1, each.longest)
@@ -357,13 +291,7 @@ def exactness(models: Iterable[Compiled], n_sequences: int = 200) -> pd.DataFram
 
 
 def sources_found(models: Iterable[Compiled], n_sequences: int = 30, length: int = 10) -> pd.DataFrame:
-    """`source_rows` of compiled models, with `run`, for the methods of `TWO_SIDED` and `REPLACED`.
-
-    Args:
-        models: see `exactness`.
-        n_sequences: of each.
-        length: of all sequences, in symbols.
-    """
+    """`source_rows` of compiled models, with `run`, for the methods of `TWO_SIDED` and `REPLACED`."""
     tables = []
     for each in models:
         replaced: Method = partial(blank_out, replacement=each.language.tokenizer.unk_token_id)

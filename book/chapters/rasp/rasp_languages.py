@@ -285,15 +285,7 @@ class RaspLanguages(Chapter):
         ablation: str = "",
         rates: tuple[float, float] | None = None,
     ) -> RaspRun:
-        """A model to train: of a language by its name, or of one of your own.
-
-        Args:
-            which: the language.
-            supervised: whether its heads are told where to look.
-            seed: of its weights and batches; the chapter's first, if left out.
-            ablation: see `ABLATIONS`.
-            rates: learning rate and gamma of the grid.
-        """
+        """A model to train: of a language by its name, or of one of your own."""
         lang, seed = self.lang(which), self.seeds[0] if seed is None else seed
         learning_rate, gamma = rates or (0.0, 0.0)
         name = lang.name + ", supervised" * supervised + f", {ablation}" * bool(ablation)
@@ -359,15 +351,7 @@ class RaspLanguages(Chapter):
         return [each for each in known if each.definition.heads]
 
     def matches(self, models: Mapping[str, nn.Module]) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Every model beside every program: see `book.chapters.rasp.measures.match_program`.
-
-        Args:
-            models: by the names of `runs()`.
-
-        Returns:
-            The rows of agreement and of scores, with the columns `run`, `program of` (a language), `own`,
-            whether that is the model's, and `heads`, which of the model's go with the program's, in order.
-        """
+        """Every model beside every program: see `book.chapters.rasp.measures.match_program`."""
         agreement, scores = list[pd.DataFrame](), list[pd.DataFrame]()
         for run in self.of_full_size():
             valid = self.sequences(run.language, "valid")[slice(0, TO_PAIR)]

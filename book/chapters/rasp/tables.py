@@ -70,25 +70,12 @@ def found_rows(exact: Sequence[Compiled]) -> pd.DataFrame:
 def all_rows(
     p: RaspLanguages, of_models: Sequence[pd.DataFrame], of_programs: pd.DataFrame, of_exact: pd.DataFrame
 ) -> pd.DataFrame:
-    """The rows of a record.
-
-    Args:
-        p: the chapter.
-        of_models: `accuracy_rows`, `mass_rows` and `length_rows`.
-        of_programs: `program_rows`.
-        of_exact: `exact_rows`.
-    """
+    """The rows of a record."""
     return pd.concat([pd.concat(of_models).merge(p.run_table(), on="run"), of_programs, of_exact])
 
 
 def program_rows(p: RaspLanguages, agreement: pd.DataFrame, replaced: pd.DataFrame) -> pd.DataFrame:
-    """What was found by `RaspLanguages.matches`.
-
-    Args:
-        p: the chapter.
-        agreement: the mean by `run` and `program of`.
-        replaced: the accuracy by these and `attention`.
-    """
+    """What was found by `RaspLanguages.matches`."""
     of = " of " + replaced["program of"] + " in its heads"
     put = "accuracy, " + replaced["attention"].replace("the program's", "attention") + of
     rows = [
@@ -99,11 +86,7 @@ def program_rows(p: RaspLanguages, agreement: pd.DataFrame, replaced: pd.DataFra
 
 
 def length_rows(p: RaspLanguages, models: dict[str, nn.Module]) -> pd.DataFrame:
-    """Accuracy per token of every model on unseen sequences of each range of lengths, up to `p.longest`.
-
-    Returns:
-        Columns `run`, `metric`, `value`, `low`, `high`, `n` (sequences), and `up_to`, the longest of a range.
-    """
+    """Accuracy per token of every model on unseen sequences of each range of lengths, up to `p.longest`."""
     languages = {run.language.name: run.language for run in p.runs()}
     tests = {name: p.tests_by_length(lang) for name, lang in languages.items()}
     found = [
@@ -117,13 +100,7 @@ def length_rows(p: RaspLanguages, models: dict[str, nn.Module]) -> pd.DataFrame:
 
 
 def exact_rows(exact: Sequence[Compiled], built: pd.DataFrame, sources: pd.DataFrame) -> pd.DataFrame:
-    """What was found of compiled models.
-
-    Args:
-        exact: the models.
-        built: the rows of `exactness`.
-        sources: the mean of `sources_found` by `run`, `among` and `method`, with `chance`.
-    """
+    """What was found of compiled models."""
     right = summarise(built, ["run"], "right", whole="asked").assign(metric="accuracy, compiled")
     apart = built.groupby("run", sort=False)["apart"].max()
     largest = right.assign(
@@ -156,10 +133,6 @@ def of_scale(rows: pd.DataFrame, **scale: str | int) -> pd.DataFrame:
     """The rows of models of one scale: `length`, `width`, `positions`, `alphabet_size`, or some of these.
 
     An ablation may be wider, and a language that brings its own symbols has as many as it has.
-
-    Args:
-        rows: `records("rasp_languages")`.
-        **scale: what is asked, by column.
     """
     exempt = {
         "width": rows["ablation"].fillna("").ne(""),
@@ -175,9 +148,6 @@ def each_once(rows: pd.DataFrame) -> pd.DataFrame:
     It is that of the record with the most seeds, then of the one whose models are validated best: a run of
     one seed, made here again, takes no place among the three of another. Within a record (a grid of rates),
     the model that was validated best counts.
-
-    Args:
-        rows: of `records("rasp_languages")`.
     """
     rows = rows.assign(language=_language_of(rows))
     records = rows.groupby([*KIND, "record"], dropna=False)
@@ -198,29 +168,14 @@ def called(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def trained_models(rows: pd.DataFrame) -> pd.DataFrame:
-    """The accuracy per token of every recorded model, `each_once`.
-
-    Args:
-        rows: `records("rasp_languages")`.
-
-    Returns:
-        Columns `KIND`, `seed`, `value`, `n` (test sequences), `metric` and `up_to`: also the accuracies by
-        length; and `record` and `run`, which it is of.
-    """
+    """The accuracy per token of every recorded model, `each_once`."""
     rows = rows[rows["metric"].str.fullmatch(r"accuracy(, length \d+ to \d+)?") & rows["ablation"].notna()]
     rows = each_once(rows).sort_values("validated", ascending=False, kind="stable")
     return rows.reindex(columns=[*KIND, "seed", "value", "n", "metric", "up_to", "record", "run"])
 
 
 def beside_table_1(models: pd.DataFrame) -> pd.DataFrame:
-    """What stands beside the paper's Table 1: languages with BOS, and those without that the paper has.
-
-    Args:
-        models: `trained_models`, of one scale and one alphabet.
-
-    Returns:
-        Means over seeds as `beside_the_paper` takes them; `trained` says whether models were supervised.
-    """
+    """What stands beside the paper's Table 1: languages with BOS, and those without that the paper has."""
     whole = models[(models["metric"] == "accuracy") & (models["ablation"] == "")]
     found = _of_seeds(whole, ["language", "bos", "supervised"])
     found = found[found["bos"] | found["task"].isin(paper_figures().query(f"table == '{TABLES} 1'")["task"])]
@@ -246,15 +201,7 @@ def _of_seeds(models: pd.DataFrame, by: list[str]) -> pd.DataFrame:
 
 
 def table_of_languages(models: pd.DataFrame) -> pd.DataFrame:
-    """The paper's Table 1: a row per language, a column for each way to train it, in percent.
-
-    Args:
-        models: `trained_models`, of one scale and one alphabet.
-
-    Returns:
-        Means over seeds with Student's intervals, and how many seeds; "not run" where there is none. The
-        paper's figure stands last, with its certainty.
-    """
+    """The paper's Table 1: a row per language, a column for each way to train it, in percent."""
     whole = models[(models["metric"] == "accuracy") & (models["ablation"] == "")]
     found = table_over_seeds(whole, ["language", "bos", "supervised"], share=True)
     columns = {
@@ -279,15 +226,7 @@ def table_of_alphabets(models: pd.DataFrame) -> pd.DataFrame:
 
 
 def table_of_ablations(models: pd.DataFrame) -> pd.DataFrame:
-    """The paper's Table 2: a row per language, a column for the full size and for each ablation, in percent.
-
-    Args:
-        models: `trained_models`, of one scale and one alphabet.
-
-    Returns:
-        As `table_of_languages`; the paper's figures stand in a row under ours. "-" where there is nothing to
-        take away (a program of one head, or of one layer), "not run" where there is.
-    """
+    """The paper's Table 2: a row per language, a column for the full size and each ablation, in percent."""
     found = beside_table_2(models).drop(columns="language").rename(columns={"task": "language"})
     columns = [name for name in (FULL, *ABLATIONS) if name in set(found["size"])]
     cells = _cells(found, "size", columns)
@@ -301,14 +240,7 @@ def table_of_ablations(models: pd.DataFrame) -> pd.DataFrame:
 
 
 def lost_when_smaller(models: pd.DataFrame) -> pd.DataFrame:
-    """What each ablation costs, seed by seed: the number of the whole model less that without the part.
-
-    Args:
-        models: rows of one metric, of models that were not told where to look; see `trained_models`.
-
-    Returns:
-        Columns `language`, `ablation`, and the mean over seeds as `table_over_seeds` has it.
-    """
+    """What each ablation costs, seed by seed: the number of the whole model less that without the part."""
     is_whole = models["ablation"] == ""
     whole = models[is_whole].set_index(["language", "seed"])["value"].rename("whole")
     both = models[~is_whole].join(whole, on=["language", "seed"])
@@ -316,14 +248,7 @@ def lost_when_smaller(models: pd.DataFrame) -> pd.DataFrame:
 
 
 def gained_by_supervision(models: pd.DataFrame) -> pd.DataFrame:
-    """Accuracy of supervised models less that of unsupervised ones, paired by seed.
-
-    Args:
-        models: rows of one metric; see `trained_models`. Models with an ablation are left out.
-
-    Returns:
-        Columns `language`, and the mean over seeds as `table_over_seeds` has it.
-    """
+    """Accuracy of supervised models less that of unsupervised ones, paired by seed."""
     models = models[models["ablation"] == ""]
     supervised = models["supervised"].astype(bool)
     before = models[~supervised].set_index(["language", "seed"])["value"].rename("before")
@@ -332,11 +257,7 @@ def gained_by_supervision(models: pd.DataFrame) -> pd.DataFrame:
 
 
 def change_clause(change: Any) -> str:
-    """A change in accuracy as the end of a sentence: "rises by 3.6 points".
-
-    Args:
-        change: a row of `gained_by_supervision`; `low` and `high` are the ends of its confidence interval.
-    """
+    """A change in accuracy as the end of a sentence: "rises by 3.6 points"."""
     if change.low > 0:
         return f"rises by {100 * change.value:.1f} points"
     if change.high < 0:
@@ -345,12 +266,7 @@ def change_clause(change: Any) -> str:
 
 
 def accuracy_by_length(models: pd.DataFrame) -> pd.DataFrame:
-    """Accuracy against the length of test sequences: the mean over seeds with Student's interval.
-
-    Returns:
-        Columns `language`, `supervised`, `positions`, `length` (trained up to), `up_to`, `value`, `low`,
-        `high` and `n`.
-    """
+    """Accuracy against the length of test sequences: the mean over seeds with Student's interval."""
     rows = models[models["up_to"].notna() & (models["ablation"] == "")]
     by = ["language", "bos", "supervised", "positions", "length", "up_to"]
     return table_over_seeds(rows, by, share=True)
@@ -362,17 +278,7 @@ OTHERS, BEST = "other programs, mean", "the best of them"
 
 
 def of_programs(rows: pd.DataFrame) -> pd.DataFrame:
-    """Does attention match the program's, and could the program's stand in its place?
-
-    Args:
-        rows: `records("rasp_languages")`, of one scale and one alphabet.
-
-    Returns:
-        Means with intervals over seeds, by `language` and whether its models were `supervised`, of `what`:
-        "agreement" of heads with `held`, which is the language's own program, the programs of other languages
-        (the mean, and the one that agrees best) or uniform attention; and "tokens right" with the model's own
-        attention, the program's in its place, and uniform attention.
-    """
+    """Does attention match the program's, and could the program's stand in its place?"""
     rows = each_once(rows[rows["ablation"].eq("") & rows["bos"].eq(True)])
     language = rows["task"]
     agrees = rows["metric"].str.extract("^agreement with (.*)$")[0]

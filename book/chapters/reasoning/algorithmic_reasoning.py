@@ -280,9 +280,6 @@ class AlgorithmicReasoning(Chapter):
         """How the model of a task is made: its own way, with what the parameters say instead.
 
         Curricula are for the study's ranges of models from scratch, and for those only.
-
-        Raises:
-            ValidationError: it cannot be made so.
         """
         own = recipes.RECIPES[name] if self.from_scratch else recipes.FINE_TUNING
         own = own if self.ranges == "scratch" else own.changed({"stages": ()})
@@ -312,15 +309,7 @@ class AlgorithmicReasoning(Chapter):
     def generator(
         self, name: str, part: str, *, seed: int = 0, plain: bool = False, **other: Any
     ) -> AlgorithmicGenerator:
-        """A task's generator for a part; texts for training, and texts for tests, are never the same.
-
-        Args:
-            name: of the task.
-            part: "train", "valid" (in training's distribution), "id" or "ood".
-            seed: of the samples.
-            plain: without instruction, examples and chat, a token per character.
-            **other: further settings.
-        """
+        """A task's generator for a part; texts for training, and texts for tests, are never the same."""
         around = {} if plain else {"use_instruction": self.instruction, "use_few_shot": self.few_shot}
         around |= {} if plain else {"apply_chat_template": self.chat}
         tokenizer = char_tokenizer() if plain else self.tokenizer
@@ -339,11 +328,7 @@ class AlgorithmicReasoning(Chapter):
 
     @cached_property
     def tokenizer(self) -> Any:
-        """Of all the models.
-
-        Raises:
-            ValueError: the texts are to be chats, and it has no chat template.
-        """
+        """Of all the models."""
         tokenizer = char_tokenizer() if self.from_scratch else self.obtain(self.tasks[0])[1]
         if self.chat and getattr(tokenizer, "chat_template", None) is None:
             raise ValueError(
@@ -393,15 +378,7 @@ class AlgorithmicReasoning(Chapter):
         return found
 
     def accuracy_by_length(self, models: Mapping[str, nn.Module]) -> pd.DataFrame:
-        """Accuracy of every model at every length, in training's range and beyond.
-
-        Args:
-            models: by the names of `runs()`.
-
-        Returns:
-            Rows of `answer_accuracy` with the columns `run`, `kind`, `task`, `model` (what sets it apart),
-            `seed`, `up_to` (the length of the texts) and `length` (the longest trained on).
-        """
+        """Accuracy of every model at every length, in training's range and beyond."""
         tests = {name: self.tests_by_length(name) for name in self.tasks}
         found = list[pd.DataFrame]()
         for run in self.runs():
@@ -486,15 +463,7 @@ class AlgorithmicReasoning(Chapter):
         return table[table["run"].isin(kinds)].assign(run=lambda rows: rows["run"].map(kinds))
 
     def stages(self, names: Iterable[str] = ()) -> pd.DataFrame:
-        """What each task is trained on, stage by stage.
-
-        Args:
-            names: of the tasks; the chapter's, if left out.
-
-        Returns:
-            A row per stage: `task`, `from step`, `to step`, `texts`, in words. The last stage of a task is
-            all of its ranges.
-        """
+        """What each task is trained on, stage by stage."""
         rows = list[dict[str, Any]]()
         for name in names or self.tasks:
             recipe = self.recipe(name)
@@ -545,11 +514,7 @@ class AlgorithmicReasoning(Chapter):
 
 
 def refuse_unread(p: AlgorithmicReasoning, name: str) -> None:
-    """Refuse texts of a task that are too long: with instruction and examples, or `longest` times as long.
-
-    Raises:
-        ValueError: says how long they are.
-    """
+    """Refuse texts of a task that are too long: with instruction and examples, or `longest` times as long."""
     asked: list[tuple[str, Any]] = [("train", {"length": (n, n)}) for n in p.lengths(name)[-1:]]
     around = 0
     if p.from_scratch and (p.instruction or p.few_shot):
@@ -568,10 +533,6 @@ def refuse_unread(p: AlgorithmicReasoning, name: str) -> None:
 
 @cache
 def refuse_unbuilt(architecture: str, sizes: CausalSizes) -> None:
-    """Refuse an architecture that no model of these sizes can have; of a large one, its training says so.
-
-    Raises:
-        ValueError: as `CausalSizes.build`.
-    """
+    """Refuse an architecture that no model of these sizes can have; of a large one, its training says so."""
     if sizes.n_layers * sizes.width**2 <= SMALL:
         sizes.build(architecture, char_tokenizer())

@@ -108,13 +108,7 @@ def column_gradients(model: Transformer, batch: Batch) -> Float[Tensor, " column
 
 
 def columns_of(way: str, steepness: Float[Tensor, " column"], seed: int) -> list[int]:
-    """The columns that are trained further.
-
-    Args:
-        way: one of `WAYS` that trains columns.
-        steepness: what `column_gradients` says of each.
-        seed: of the one at random, which is never the steepest.
-    """
+    """The columns that are trained further."""
     n, steepest = len(steepness), int(steepness.argmax())
     if one := re.fullmatch(COLUMN, way):
         return [int(one[1]) - 1]
@@ -163,16 +157,7 @@ def trained_further(
 
 
 def further_rows(p: AlgorithmicReasoning, models: Mapping[str, nn.Module]) -> pd.DataFrame:
-    """What becomes of every model with what `p.further` names trained further, and of the model as it is.
-
-    Args:
-        p: the chapter; its models are of our own transformer.
-        models: by the names of `runs()`.
-
-    Returns:
-        Columns `run`, `metric` (such as "further, all weights: accuracy OOD"; also exact match, and mean
-        attention on the reference, beside an even one's as `uniform`), `value`, `low`, `high`, `n` (texts).
-    """
+    """What becomes of every model with what `p.further` names trained further, and of the model as it is."""
     found = list[pd.DataFrame]()
     for run in p.runs() if p.further else ():
         for way in (NOTHING, *p.further, *_single_columns(p, models[run.name])):
@@ -209,13 +194,6 @@ def came_back(rows: pd.DataFrame) -> pd.DataFrame:
 
     with $a$ the accuracy per token out of distribution and $i$ that in it, model by model; means over seeds,
     with Student's interval. What comes back may be below 0, or above 1.
-
-    Args:
-        rows: `further_rows` as they are recorded, with `kind`, `task`, `positions` and `seed`.
-
-    Returns:
-        Columns `kind`, `task`, `positions`, `trained` (`NOTHING` or one of `WAYS`), `metric` ("accuracy ID",
-        "accuracy OOD", "mean attention OOD", "came back"), `value`, `low`, `high`, `n` (seeds).
     """
     named = rows["metric"].str.extract(rf"^{FURTHER}(?P<trained>.+): (?P<what>.+)$")
     rows = rows.assign(trained=named["trained"], what=named["what"])[named["trained"].notna()]

@@ -22,13 +22,7 @@ _MASSES = {"above uniform": "rollout above uniform attention", "mass": "rollout"
 
 @drawing
 def masses(rows: pd.DataFrame, groups: str = "group") -> Drawn:
-    """Reference mass of groups of rows with intervals; a stroke marks what uniform attention scores on them.
-
-    Args:
-        rows: of `stats.mass_table`, with columns `task` and `groups`. Groups without enough data are left
-            empty.
-        groups: the column whose values stand down the side.
-    """
+    """Reference mass of groups of rows with intervals; a stroke marks the mass of uniform attention."""
     rows = rows.assign(**{name: pd.to_numeric(rows[name], errors="coerce") for name in _NUMBERS})
     figure, axes = panels(rows["task"].nunique())
     things = list(rows[groups].unique())
@@ -65,9 +59,6 @@ def verdicts(rows: pd.DataFrame) -> Drawn:
     A row per kind of model, below the name of its family. To the left the accuracy per token: in distribution
     and on longer inputs, the loss between them, under the best change, and under its control. To the right
     the gain of the change, with its interval, and the verdict in words.
-
-    Args:
-        rows: of `tables.kinds_judged`.
     """
     first = ~rows["models"].duplicated().to_numpy()
     places = first.cumsum() + np.arange(float(len(rows)))  # with a line for the name of every family
@@ -108,10 +99,6 @@ def extrapolation(models: pd.DataFrame, mass: str = "mass") -> Drawn:
 
     A panel per task, and per test where a task has several, with an axis of attention of its own, since
     references differ in size, that has 0 on it; a look per kind of model.
-
-    Args:
-        models: of `tables.extrapolation`.
-        mass: the column of attention.
     """
     models = models.assign(name=_tests(models))
     figure, axes = panels(models["name"].nunique(), IN_A_ROW)

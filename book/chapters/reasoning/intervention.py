@@ -24,11 +24,7 @@ REFERENCE, RANDOM = "the reference", "random keys"
 
 
 def with_reference(batch: Batch) -> tuple[Tensor, Tensor]:
-    """The reference attention of a batch, and which of its keys are evaluated.
-
-    Raises:
-        ValueError: it has none.
-    """
+    """The reference attention of a batch, and which of its keys are evaluated."""
     if batch.reference is None or batch.evaluated is None:
         raise ValueError("the batches have no reference attention: make them with their reference")
     return batch.reference, batch.evaluated
@@ -36,20 +32,7 @@ def with_reference(batch: Batch) -> tuple[Tensor, Tensor]:
 
 @torch.no_grad()
 def head_masses(model: nn.Module, batches: Iterable[Batch]) -> pd.DataFrame:
-    """Reference mass of every head.
-
-    Args:
-        model: gives attention when asked with `output_attentions=True` (a Hugging Face model: eager).
-        batches: with `reference` and `evaluated`.
-
-    Returns:
-        A row per sample and head: `sample`, `layer`, `head`, `name` ("L0H1"), `mass`, summed over the
-        sample's rows with a reference key, `uniform`, that of a head that attends to everything before it
-        equally, and `rows`, how many rows these are.
-
-    Raises:
-        ValueError: the batches have no reference, or no row of theirs has a reference key.
-    """
+    """Reference mass of every head."""
     tables = list[pd.DataFrame]()
     for batch, samples in in_turn(model, batches):
         reference, evaluated = with_reference(batch)
@@ -83,19 +66,6 @@ def reinforcement_rows(
 
     Teacher-forced, as in `evaluate_rows`. The random keys are as many per row as the reference has, the same
     at every strength; they separate an effect of *where* attention goes from one of changing it at all.
-
-    Args:
-        model: see `reinforced`.
-        batches: with `reference`.
-        heads: which (layer, head)s to redirect.
-        strengths: see `reinforced`; 0, the model as it is, is the same for both.
-        seed: of the random keys.
-
-    Returns:
-        `evaluate_rows`' columns about predictions, after `onto` (`REFERENCE` or `RANDOM`) and `strength`.
-
-    Raises:
-        ValueError: the batches have no reference; see also `reinforced`.
     """
     tables = []
     with evaluating(model):
@@ -118,11 +88,7 @@ KINDS = ("the reference", "the rest of the question", "the rest of the answer", 
 
 
 def key_kinds(batch: Batch) -> Bool[Tensor, "kind batch query key"]:
-    """Which key is of which of `KINDS`, for every query.
-
-    Raises:
-        ValueError: the batch has no reference.
-    """
+    """Which key is of which of `KINDS`, for every query."""
     reference, evaluated = with_reference(batch)
     seen = torch.ones_like(reference).tril() & batch.attention_mask[:, None]
     first = (batch.target_ids != IGNORE).int().argmax(1)  # the last token of the question
@@ -135,12 +101,7 @@ def key_kinds(batch: Batch) -> Bool[Tensor, "kind batch query key"]:
 
 @torch.no_grad()
 def kind_shares(model: nn.Module, batches: Iterable[Batch]) -> Float[Tensor, "layer head kind"]:
-    """How much of every head's attention is on each of `KINDS`: the mean over all queries with a reference.
-
-    Args:
-        model: gives attention when asked with `output_attentions=True` (a Hugging Face model: eager).
-        batches: with `reference` and `evaluated`.
-    """
+    """The share of every head's attention on each of `KINDS`: the mean over all queries with a reference."""
     total, queries = torch.zeros(()), 0
     for batch, _ in in_turn(model, batches):
         kinds = key_kinds(batch).cpu()  # in double precision, which not every GPU has
@@ -168,17 +129,6 @@ def shared_out(
     with $R_{rqk}$ = 1 where key $k$ is of kind $r$ for query $q$, and $p_r$ the head's share for that kind;
     sums over kinds are over those that the query has keys of. So attention can be carried over from texts of
     one length to texts of another.
-
-    Args:
-        model: a Hugging Face model that uses the attention interface, or our own `Transformer`.
-        heads: which (layer, head)s; all if None.
-        kinds: R, for the batch that the model will be called with, whole; no key is of two kinds.
-        queries: those whose attention is changed; the others' is left alone.
-        shares: p, at least 0. A query whose kinds have no share in a head is left alone there.
-
-    Raises:
-        ValueError: a head that cannot be, a model of another kind, or (inside the block) a batch that the
-            kinds do not fit.
     """
 
     def shared(call: AttentionCall, chosen: Chosen, layer: int) -> Affine:
@@ -210,12 +160,6 @@ def shared_rows(
     """Predictions while queries with a reference attend to each of `KINDS` as much as `shares` says.
 
     Teacher-forced, as in `evaluate_rows`, of which the columns about predictions are returned.
-
-    Args:
-        model: see `shared_out`.
-        batches: with `reference`.
-        heads: which (layer, head)s; all if None.
-        shares: such as `kind_shares` of the same model on other texts.
     """
     tables = []
     with evaluating(model):

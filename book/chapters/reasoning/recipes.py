@@ -148,11 +148,7 @@ class Recipe:
     stages: tuple[Stage, ...] = ()
 
     def changed(self, settings: Mapping[str, Any]) -> Recipe:
-        """The recipe with other settings; of other steps, stages and warm-up last in proportion.
-
-        Raises:
-            ValueError: there is no such setting, or it is not allowed.
-        """
+        """The recipe with other settings; of other steps, stages and warm-up last in proportion."""
         other = replace(self, **settings)
         steps = other.steps
         if not self.steps or steps == self.steps:

@@ -48,24 +48,6 @@ def compare_rows(
 
     Without options the difference is that of the two means over rows, as in the original code; only what is
     known about it is another. The effect is the difference over the pooled standard deviation of rows.
-
-    Args:
-        rows: of `evaluate_rows`; needs columns `sample`, `value` and `split`. Rows without a value are left
-            out.
-        value: a column of numbers.
-        split: a column of truth values.
-        adjust_for: columns whose every value gets a mean of its own: `["position"]` compares right and wrong
-            rows at the same place of the answer. Late rows are wrong more often, and have less mass for
-            reasons of their own: without this, one is taken for the other.
-        confidence: of the intervals.
-
-    Returns:
-        The comparison, with the published one beside it: Welch's test on rows, taken for independent, where
-        evaluated rows without a reference key count as 0, as in the original code. Where the data are too
-        few, it has a `problem` and no p.
-
-    Raises:
-        ValueError: a column is missing, `split` has other than truth values, or `value` something infinite.
     """
     _check(rows, value, split, adjust_for)
     kept = rows[rows[value].notna()]

@@ -36,15 +36,7 @@ LONGER = "length 1-10; OOD length 11-20"
 
 
 def over_seeds(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """`table_over_seeds` of shares; of a single seed, its own numbers and intervals over texts.
-
-    Args:
-        rows: columns `by`, `seed`, `value`, `low`, `high`, `n`; groups without enough data are left out.
-        by: what tells numbers apart, but for the seed.
-
-    Returns:
-        Columns `by`, `value`, `low`, `high`, `n` and `of`: what there are n of, "seeds" or "texts".
-    """
+    """`table_over_seeds` of shares; of a single seed, its own numbers and intervals over texts."""
     numbers = {name: pd.to_numeric(rows[name], errors="coerce") for name in ("value", "low", "high")}
     rows = rows.assign(**numbers).dropna(subset=["value"])
     of = "seeds" if rows["seed"].nunique() > 1 else "texts"
@@ -60,13 +52,7 @@ def counted(rows: pd.DataFrame) -> str:
 
 
 def recorded(table: pd.DataFrame, form: str, *more: str) -> pd.DataFrame:
-    """Rows of a table as they are recorded: those that have a number.
-
-    Args:
-        table: columns `run`, `value`, `low`, `high`, `n`.
-        form: the metric's name, in which columns stand in braces.
-        more: further columns of numbers to keep.
-    """
+    """Rows of a table as they are recorded: those that have a number."""
     named = table.assign(metric=[form.format_map(row) for row in table.to_dict("records")])
     named = named[pd.to_numeric(named["value"], errors="coerce").notna()]
     numbers = {"value": float, "low": float, "high": float, "n": int} | dict.fromkeys(more, float)
@@ -74,17 +60,7 @@ def recorded(table: pd.DataFrame, form: str, *more: str) -> pd.DataFrame:
 
 
 def extrapolation(rows: pd.DataFrame) -> pd.DataFrame:
-    """What every recorded model looks at, and how well it does, out of distribution: a row per model.
-
-    Args:
-        rows: `records("algorithmic_reasoning")`; models whose record has no mass over all rows of a split (of
-            older records) are left out.
-
-    Returns:
-        Columns `record`, `run`, `task`, `ranges` (of training and test), `model`, `seed`, `accuracy` (per
-        token, OOD), `mass` (rollout on the reference, OOD), `above uniform` (less that of uniform
-        attention) and `mass ID`.
-    """
+    """What every recorded model looks at, and how well it does, out of distribution: a row per model."""
     about = ["record", "run", "task", "ranges", "model", "seed"]
     names = {"accuracy": f"{ACCURACY} OOD", "mass": f"{MASS}, OOD", "mass ID": f"{MASS}, ID"}
     if any(name not in rows for name in (*about, "metric", "uniform")):
@@ -108,13 +84,6 @@ def kinds_judged(rows: pd.DataFrame, **rule: float) -> pd.DataFrame:
     """The verdict on every kind of model that is recorded with several seeds, towards longer texts.
 
     But fine-tuned addition, which the study tests on shorter sums, is among them: it shows no loss.
-
-    Args:
-        rows: of `records("algorithmic_reasoning")`.
-        **rule: `level` and `enough` of `verdicts.judged`.
-
-    Returns:
-        Rows of `judged`, with `models`: whose blocks these are. What is of one family is corrected together.
     """
     several, by_positions = verdicts.verdict_tables(rows, **rule)
     tuned = rows[rows["setting"].str.contains("fine-tuned")] if len(rows) else rows
@@ -127,17 +96,7 @@ def kinds_judged(rows: pd.DataFrame, **rule: float) -> pd.DataFrame:
 
 
 def correlations(models: pd.DataFrame) -> pd.DataFrame:
-    """Does attention on the reference go with accuracy out of distribution, across kinds of model?
-
-    Args:
-        models: `extrapolation`.
-
-    Returns:
-        Spearman's correlation with accuracy, of each way to measure attention: over `all models` (masses of
-        different tasks are hardly comparable), `within tasks`, and of each task alone; the last two rank
-        what was tested on the same ranges. Columns `attention`, `over`, `value`, `low`, `high`, `n` (rows of
-        `by_kind`).
-    """
+    """Does attention on the reference go with accuracy out of distribution, across kinds of model?"""
     found = list[dict[str, Any]]()
     models = by_kind(models)
     tests = models["task"] + "; " + models["ranges"]
@@ -175,26 +134,14 @@ def over_all(
 
 
 def accuracies(p: AlgorithmicReasoning, ways: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Accuracy of every run and split, by way of answering.
-
-    Args:
-        p: the chapter.
-        ways: rows of `over_all`, by what the way is called.
-
-    Returns:
-        Rows of `answer_accuracy`, with `run`, `split`, `how`, `kind` and `seed`.
-    """
+    """Accuracy of every run and split, by way of answering."""
     found = [answer_accuracy(rows, ["run", "split"]).assign(how=how) for how, rows in ways.items()]
     kinds = p.run_table().set_index("run")[["kind", "seed"]]
     return pd.concat(found, ignore_index=True).join(kinds, on="run")
 
 
 def masses(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Shares of attention on the reference (see `mass_table`), of `over_all(p, models, evaluate_rows)`.
-
-    Returns:
-        By `run` and `group` (the split, and whether the token is right); and by `run` and `split`.
-    """
+    """Shares of attention on the reference (see `mass_table`), of `over_all(p, models, evaluate_rows)`."""
     kind = rows["correct"].map({True: "right", False: "wrong"})
     order = [f"{split}, {kind}" for split in SPLITS for kind in ("right", "wrong")]
     group = pd.Categorical(rows["split"] + ", " + kind, order)
@@ -219,11 +166,7 @@ def best_head(p: AlgorithmicReasoning, models: Models, ranked: Mapping[str, pd.D
 def pushed(
     p: AlgorithmicReasoning, models: Models, ranked: Mapping[str, pd.DataFrame]
 ) -> pd.DataFrame | None:
-    """Accuracy while the best heads of every `changeable` model are redirected; `None` of none.
-
-    Returns:
-        Rows of `answer_accuracy`, with `run`, `task` (the same), `split`, `onto` and `strength`.
-    """
+    """Accuracy while the best heads of every `changeable` model are redirected; `None` of none."""
     found = list[pd.DataFrame]()
     for run in verdicts.changeable(p, models):
         top = ranked[run.name].head(p.reinforced_heads)
@@ -247,19 +190,7 @@ def to_record(
     changed: pd.DataFrame | None = None,
     further: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
-    """The chapter's rows for its record: of every model, and gains over the seeds of a kind.
-
-    Args:
-        p: the chapter.
-        accuracy: `accuracies`.
-        by_group: `masses`, with whether tokens are right.
-        whole: `masses`, of all rows.
-        best_heads: `best_head`.
-        by_length: `p.accuracy_by_length`.
-        reinforced: `pushed`.
-        changed: `changed_attention`. Gains are recorded, and verdicts made of them when they are read.
-        further: `few_columns.further_rows`.
-    """
+    """The chapter's rows for its record: of every model, and gains over the seeds of a kind."""
     made = [recorded(accuracy, "{how} {metric} {split}")]
     made += [recorded(by_group, "{measure}, {group}", "uniform")]
     made += [recorded(whole, "{measure}, {split}", "uniform")]
@@ -283,11 +214,7 @@ def to_record(
 
 
 def most_clause(shares: pd.Series) -> str:
-    """The largest of some shares of answers, as the middle of a sentence.
-
-    Args:
-        shares: of right answers, from 0 to 1; empty: not run.
-    """
+    """The largest of some shares of answers, as the middle of a sentence."""
     if shares.empty:
         return "(not run)"
     most = f"{100 * shares.max():.0f}"
@@ -295,12 +222,7 @@ def most_clause(shares: pd.Series) -> str:
 
 
 def places_clause(known: float, beyond: float) -> str:
-    """Whether longer answers go wrong only where answers in training have ended, as the end of a sentence.
-
-    Args:
-        known: the share of tokens that are right at places that answers in training have, from 0 to 1.
-        beyond: the same at places beyond. NaN: there are too few.
-    """
+    """Whether longer answers go wrong only where answers in training have ended, as the end of a sentence."""
     if np.isnan(known) or np.isnan(beyond):
         return "there are too few longer answers in this run"
     shares = f"{100 * known:.0f} % of the tokens are right at places that answers in training have, and "
@@ -311,11 +233,7 @@ def places_clause(known: float, beyond: float) -> str:
 
 
 def rankings_clause(correlation: Any) -> str:
-    """How two rankings of the same models compare, as the end of a sentence.
-
-    Args:
-        correlation: a row with `value`, their rank correlation; `None`: not run.
-    """
+    """How two rankings of the same models compare, as the end of a sentence."""
     if correlation is None:
         return "not run"
     if abs(correlation["value"]) > 1 - 1e-9:
@@ -326,13 +244,7 @@ def rankings_clause(correlation: Any) -> str:
 
 
 def signs_clause(tests: pd.DataFrame, positive: str, negative: str) -> str:
-    """Which runs differ significantly, by the sign of the difference: "lower in a and b".
-
-    Args:
-        tests: rows of `attnlib.stats.comparison_table` with a column `run`, one per run.
-        positive: what a difference above 0 means.
-        negative: what one below 0 means.
-    """
+    """Which runs differ significantly, by the sign of the difference: "lower in a and b"."""
     difference = pd.to_numeric(tests["difference"], errors="coerce")
     found = tests["differs"].eq("yes")
     cases = {
@@ -352,12 +264,7 @@ def in_a_row(names: Iterable[str]) -> str:
 
 
 def effect_clause(before: Any, after: Any) -> str:
-    """What a change of attention does to accuracy, as the middle of a sentence: "raises accuracy".
-
-    Args:
-        before: a row with `low` and `high`, the ends of its confidence interval; `None`: not run.
-        after: the same of the changed model. Where the intervals overlap, the change is not significant.
-    """
+    """What a change of attention does to accuracy, as the middle of a sentence: "raises accuracy"."""
     if before is None or after is None:
         return "(not run)"
     if after["low"] > before["high"]:

@@ -56,16 +56,7 @@ _APART = r"OOD length (?:1-10$|100-130)"
 
 
 def losses(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """What models lose out of distribution: their accuracy in it less that out of it.
-
-    Args:
-        rows: `metric` (`RIGHT`, of models as they are), `seed`, `value`, `low`, `high`, and `by`.
-        by: what tells kinds of models apart.
-
-    Returns:
-        Columns `by`, `lost`, `lost low`, `lost high`. The interval is Student's over seeds; of a single one,
-        that of two independent means from those of each (Zou and Donner 2008).
-    """
+    """What models lose out of distribution: their accuracy in it less that out of it."""
     inside, outside = (
         rows[rows["metric"].eq(RIGHT.format(split=split, change=NOTHING, heads=0))]
         .set_index([*by, "seed"])[["value", "low", "high"]]
@@ -89,14 +80,6 @@ def judged(gains: pd.DataFrame, level: float = LEVEL, enough: float = HALF) -> p
     of it gains significantly, and enough of what was lost comes back; if less does, it is a part. A gain
     is shown if its interval is above 0, and its p below the level, by Holm's method over all rows with a
     loss; else it is not shown, of which an experiment of more models may say more.
-
-    Args:
-        gains: `value`, `low`, `high`, `n`, `closed` (see `best_gains`) and `lost low` (see `losses`).
-        level: of all verdicts together.
-        enough: so much of the loss.
-
-    Returns:
-        The same rows with `p_holm` (of `p_over_seeds`; NaN without a loss) and `verdict`.
     """
     loses = gains["lost low"] > 0
     found = gains.assign(p_holm=corrected(np.where(loses, p_over_seeds(gains), np.nan)))
@@ -110,14 +93,6 @@ def recorded_gains(rows: pd.DataFrame, seeds: int = 2) -> pd.DataFrame:
 
     Records of runs that differ in their seeds only are taken together. In each, the change that gains most
     was chosen for its own seeds.
-
-    Args:
-        rows: of `records("algorithmic_reasoning")`.
-        seeds: so many, at least.
-
-    Returns:
-        Columns `kind`, `ranges`, `change`, `value` (the gain), `low`, `high`, `n`, those of
-        `BESIDE_GAINS` and of `losses`.
     """
     by = ["way", "kind", "ranges"]
     columns = ["kind", "ranges", "change", "value", "low", "high", "n", *BESIDE_GAINS]
@@ -154,12 +129,7 @@ def of_other_seeds(gains: pd.DataFrame, rows: pd.DataFrame, by: Sequence[str]) -
 
 
 def together(gains: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """Gains of several lots of seeds of one kind as one: see `attnlib.stats.pooled`; other numbers are means.
-
-    Args:
-        gains: rows with `BESIDE_GAINS`.
-        by: what tells kinds apart.
-    """
+    """Gains of several sets of seeds, pooled (`attnlib.stats.pooled`); other numbers are means."""
     weights = gains["seeds"]
     means = {name: gains[name] * weights for name in ("ID", "OOD", "changed", "control")}
     sums = gains.assign(**means).groupby(list(by), sort=False)
@@ -182,15 +152,7 @@ def _listed(changes: pd.Series) -> str:
 
 
 def verdict_tables(rows: pd.DataFrame, **rule: float) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The verdicts over seeds of all recorded models from random weights, corrected table by table.
-
-    Args:
-        rows: of `records("algorithmic_reasoning")`.
-        **rule: `level` and `enough` of `judged`.
-
-    Returns:
-        `judged` gains of models with the positions of a Llama, and of those that differ in their positions.
-    """
+    """The verdicts over seeds of all recorded models from random weights, corrected table by table."""
     found = recorded_gains(of_seeds(rows))
     own = own_positions(found)
     several, by_positions = (
@@ -240,11 +202,7 @@ CONTROL = {REFERENCE: RANDOM, ENLARGED: f"{RANDOM}, as many", OWN: NOTHING}
 
 
 def ranked_heads(p: AlgorithmicReasoning, run: ReasoningRun, model: nn.Module) -> pd.DataFrame:
-    """The heads of a model by how much attention they have on the reference (on validation texts).
-
-    Returns:
-        Columns `layer`, `head`, `name`, `value`, `low`, `high`, `n`, `uniform`; the most first.
-    """
+    """The heads of a model by how much attention they have on the reference (on validation texts)."""
     found = intervention.head_masses(model, p.batches(run.task, "valid"))
     table = summarise(found, ["layer", "head", "name"], "mass", whole="rows", beside=["uniform"])
     return table.sort_values("value", ascending=False, kind="stable").reset_index(drop=True)
@@ -259,16 +217,7 @@ def changeable(p: AlgorithmicReasoning, models: Mapping[str, nn.Module]) -> list
 
 
 def changed_attention(p: AlgorithmicReasoning, models: Mapping[str, nn.Module]) -> pd.DataFrame | None:
-    """Accuracy out of distribution while attention is changed, wholly, in some heads or in all.
-
-    Args:
-        p: the chapter; its `reinforced_heads` is one of the numbers of heads, beside one and all.
-        models: by the names of `runs()`.
-
-    Returns:
-        A row per text: `run`, `kind`, `seed`, `split`, `heads` (how many; 0 where nothing is changed),
-        `change`, `sample`, `value` (the share of its tokens that are right). `None` if none is `changeable`.
-    """
+    """Accuracy out of distribution while attention is changed, wholly, in some heads or in all."""
     found = list[pd.DataFrame]()
     for run in changeable(p, models):
         model, table = models[run.name], ranked_heads(p, run, models[run.name])
@@ -297,16 +246,6 @@ def best_gains(rows: pd.DataFrame) -> pd.DataFrame:
 
     A change gains what it adds to the better of two: its control, and no change. Which change it is to be,
     and in how many heads, is chosen by that on half of the texts (the even ones); numbers are of the others.
-
-    Args:
-        rows: `changed_attention`.
-
-    Returns:
-        Columns `run` (of a single seed; of several, their kind and "over seeds"), `kind`, `change`, `heads`;
-        the accuracies `ID`, `OOD`, `changed`, `control`; `value`, the gain, with `low`, `high`, `n` and `of`
-        (Student's interval over seeds; of a single one, over texts); `closed`, the share of the loss that
-        comes back, NaN where nothing is lost; `seeds`, and `closed in`, in how many of them that is at least
-        half.
     """
     found = list[dict[str, Any]]()
     for kind, own in rows.groupby("kind", sort=False):
@@ -335,15 +274,7 @@ def best_gains(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def gains_by_seed(rows: pd.DataFrame, gains: pd.DataFrame) -> pd.DataFrame:
-    """What the change of each gain over seeds gains in each of them.
-
-    Args:
-        rows: `changed_attention`.
-        gains: of `best_gains`; those of a single seed have no row.
-
-    Returns:
-        Columns `run`, `kind`, `seed`, `change` and `value` with its interval over `n` texts.
-    """
+    """What the change of each gain over seeds gains in each of them."""
     found = [pd.DataFrame(columns=["run", "kind", "seed", "change", "value", "low", "high", "n"])]
     best: Any
     for best in gains[gains["of"].eq("seeds")].itertuples():
@@ -356,14 +287,7 @@ def gains_by_seed(rows: pd.DataFrame, gains: pd.DataFrame) -> pd.DataFrame:
 
 
 def right_tokens(rows: pd.DataFrame) -> pd.DataFrame:
-    """The share of tokens that are right under every change, as it is recorded.
-
-    Args:
-        rows: `changed_attention`.
-
-    Returns:
-        Columns `run`, `kind`, `seed`, `metric` (`RIGHT`), `value`, `low`, `high`, `n`.
-    """
+    """The share of tokens that are right under every change, as it is recorded."""
     table = summarise(rows, ["run", "kind", "seed", "split", "change", "heads"])
     metric = [RIGHT.format_map(row) for row in table.to_dict("records")]
     return table.assign(metric=metric).drop(columns=["split", "change", "heads"])

@@ -17,19 +17,7 @@ from book.chapters.records.runs import QUICK, SMOKE, read
 
 
 def keep(path: Path, recorded: Path = RECORDED) -> Path:
-    """Copy a record, rows and provenance, to the records of the book.
-
-    Args:
-        path: either of its two files.
-        recorded: the folder of the book's records.
-
-    Returns:
-        The new parquet file.
-
-    Raises:
-        ValueError: the record is damaged or marked (see `provenance.caveats`), or there is one of its name.
-        CheckpointError: it cannot be written.
-    """
+    """Copy a record, rows and provenance, to the records of the book."""
     rows = path.with_suffix(".parquet")
     _, made = read(rows)
     if against := caveats(made):

@@ -48,10 +48,6 @@ def came_with_the_book(notebook: str, **parameters: Any) -> pd.DataFrame:
     """Rows of a chapter's runs that came with the book: what a page says of them is the same in every run.
 
     See `book.chapters.records.runs.table_of` for the columns.
-
-    Args:
-        notebook: the chapter.
-        **parameters: only of runs with these parameters, whatever the others were; by default, of all.
     """
     rows = runs.records(notebook, None)
     if rows.empty or not parameters:
@@ -63,16 +59,7 @@ def came_with_the_book(notebook: str, **parameters: Any) -> pd.DataFrame:
 
 
 def made_alike(names: Iterable[str], but: Collection[str]) -> dict[str, str]:
-    """Which records are of runs of one kind, that may be taken together: of further seeds, say.
-
-    Args:
-        names: of records, as `records` says them.
-        but: parameters that may differ. Of the others those count that both runs had: a newer one may have
-            parameters that there were not before.
-
-    Returns:
-        Of each record the first one of its kind.
-    """
+    """Which records are of runs of one kind, that may be taken together: of further seeds, say."""
     told = {name: runs.provenance_of(name).get("parameters", {}) for name in names}
     first: dict[str, str] = {}
     for name, given in told.items():
@@ -87,17 +74,7 @@ def _agree(one: Mapping[str, Any], other: Mapping[str, Any], but: Collection[str
 
 
 def learned_best(rows: pd.DataFrame, kinds: Sequence[str], metric: str, way: str = "record") -> pd.DataFrame:
-    """Of models of one kind that were trained in several ways, those of the way that learned best.
-
-    Args:
-        rows: of `records`.
-        kinds: columns in which models of one kind are equal.
-        metric: whose mean over the models of a way says how much was learned; the highest is the best.
-        way: the column that says how models were trained.
-
-    Returns:
-        The rows without those of other ways. Models without the metric, and those of one way, all stay.
-    """
+    """Of models of one kind that were trained in several ways, those of the way that learned best."""
     if rows.empty:
         return rows
     learned = rows[rows["metric"].eq(metric)].groupby([*kinds, way])["value"].mean()
@@ -110,17 +87,6 @@ def one_number(rows: pd.DataFrame, **where: Any) -> pd.Series | None:
 
     Several runs may have the same number: the row with the most units `n` is taken, and of these the latest.
     But they are of one way to make a model: which is not to be left to chance.
-
-    Args:
-        rows: of `records`, or a table made of them; columns `value`, `low`, `high`, `n` and those named.
-        **where: what is asked, by column.
-
-    Returns:
-        The row; `None` if there is none.
-
-    Raises:
-        ValueError: the rows that fit are of models that were made in different ways (from scratch,
-            fine-tuned, as they are), by their `setting`, so that it is not said which is meant.
     """
     if rows.empty or not set(where) <= set(rows.columns):
         return None
@@ -139,18 +105,7 @@ def counted(units: pd.Series) -> str:
 
 
 def in_words(number: Any, unit: str = "", digits: int | None = None) -> Words:
-    """A number with its 95 % interval and what it is a number of: "43 % [40, 47; n = 1,000]".
-
-    Args:
-        number: a row with `value`, `low`, `high` and `n`, as of `one_number`; `None` is "not run", and a row
-            without enough data says so. If its `record` is marked (see `records`), the mark stands in the
-            brackets, too.
-        unit: of `with_interval`, which says the rest.
-        digits: of `with_interval`.
-
-    Returns:
-        The words, which know the recorded row that they are of.
-    """
+    """A number with its 95 % interval and what it is a number of: "43 % [40, 47; n = 1,000]"."""
     if number is None:
         return Words(NOT_RUN, {})
     if isinstance(number["value"], str):

@@ -44,12 +44,6 @@ def your_runs(notebook: str) -> list[plots.Table]:
     Each run stands beside the recorded one that has most of the same numbers; of several, beside the one with
     the fewest other parameters, then the latest. Numbers are the same if they agree in all columns that say
     what they are of: the metric, the task, the run, the seed.
-
-    Args:
-        notebook: the chapter.
-
-    Returns:
-        Both tables, or none if there are no runs. A damaged record is left out, and a warning names it.
     """
     own = sorted(
         _records(_own_paths(notebook)).items(), key=lambda each: each[1][1]["recorded"], reverse=True

@@ -41,20 +41,7 @@ def _how_sure(figures: pd.DataFrame) -> pd.Series:
 
 
 def paper_vs_here(here: pd.DataFrame, table: str) -> pd.DataFrame:
-    """A paper's table with our numbers beside it.
-
-    Args:
-        here: columns `task`, `setting`, `value`, `low`, `high` and `n`, the numbers as shares in [0, 1]; with
-            `record`, as of `records`, the share of the original's scale is said.
-        table: which of `paper_figures()`.
-
-    Returns:
-        A row for every task of the paper and every setting we ran it in: the original's figure in percent,
-        marked if it is not simply read, and ours with its interval; "not run" where there is none.
-
-    Raises:
-        ValueError: if there is no such table, or two of our numbers would stand in one place of it.
-    """
+    """A paper's table with our numbers beside it."""
     paper, here = _paper_and_ours(table, here)
     _refuse_merging(here, ["task", "setting"])
     both = paper.assign(original=as_printed(paper))[["task", "setting", "original"]]
@@ -82,19 +69,6 @@ def beside_the_paper(
 
     Below a task's name stands at which share of the original's scale ours was made (`share_of_scale`), or
     that it was not run here. What the paper has no figure of has no cross.
-
-    Args:
-        here: columns `task`, `value`, `low`, `high`, `n`, maybe `record`, and those named below. If the label
-            is "percent", they are shares.
-        table: which of `paper_figures()`.
-        label: what the numbers are.
-        by: the column that shapes and colours tell apart.
-        panel: the column that panels tell apart: what stands behind a task of the paper, "task: panel"; where
-            nothing does, its tasks are the panels, and its settings stand in the place of tasks.
-        **how: of `plots.estimates`; its `marks` come beside the paper's.
-
-    Raises:
-        ValueError: if there is no such table.
     """
     paper, here = _paper_and_ours(table, here)
     places = paper["task"].str.partition(": ")
@@ -116,24 +90,7 @@ def beside_the_paper(
 def paper_grid(
     here: pd.DataFrame, table: str, metrics: Sequence[str], tasks: Sequence[str] = ()
 ) -> pd.DataFrame:
-    """A paper's table as it was printed, a column per metric, with a row of ours under each of its rows.
-
-    Args:
-        here: columns `task`, `setting`, `metric`, `value`, `low` and `high`, as shares in [0, 1]. A run that
-            has no row for a `xi` but has others never got there: such rows cannot be recorded.
-        table: which of `paper_figures()`; its tasks are called "task: metric".
-        metrics: the columns.
-        tasks: further ones that the paper has, of which no figure was found.
-
-    Returns:
-        A row for every task of the paper, then those only we ran, each in percent: the original's figures,
-        marked if not simply read ("not found" where there is none), and ours with their intervals; "not run"
-        where there are none. The column `setting` describes the data and training of either, "of its scale"
-        the share of the original's (`share_of_scale`).
-
-    Raises:
-        ValueError: if there is no such table, or two of our numbers would stand in one place of it.
-    """
+    """A paper's table as it was printed, a column per metric, with a row of ours under each of its rows."""
     paper, here = _paper_and_ours(table, here, tasks)
     _refuse_merging(here, ["task", "setting", "metric"])
     places = paper["task"].str.partition(": ")
@@ -159,23 +116,7 @@ def paper_grid(
 
 
 def paper_verdicts(here: pd.DataFrame, table: str, metric: str, chance: str) -> pd.DataFrame:
-    """What became of one column of a paper's table, a row for each of our runs.
-
-    Args:
-        here: as for `paper_grid`, with `n`.
-        table: which of `paper_figures()`.
-        metric: the column.
-        chance: the column that says what it is by chance.
-
-    Returns:
-        Ours in percent with its interval, `n`, the share of the original's scale, chance, its figure, and the
-        verdict: "above chance" if its interval is above chance's, else "not significantly above chance"; and
-        "lower than" or "higher than" the original's figure, or "not significantly different from" it, if our
-        interval contains it.
-
-    Raises:
-        ValueError: as `paper_grid`.
-    """
+    """What became of one column of a paper's table, a row for each of our runs."""
     paper, here = _paper_and_ours(table, here)
     theirs = paper.set_index("task")["value"]
     found = {name: here[here["metric"] == name] for name in (metric, chance)}

@@ -24,13 +24,7 @@ _STARTED = time.time()
 
 
 def origin() -> dict[str, Any]:
-    """What is running now, as provenance has it.
-
-    Returns:
-        `commit`, and `clean`: whether package and notebooks are as that commit has them (both `None` outside
-        a git checkout); `versions`; `processor`; and `threads` of one operation, whose
-        number decides in which order sums are formed.
-    """
+    """What is running now, as provenance has it."""
     changed = _git("status", "--porcelain", *_CODE)
     # A file that was edited since this process started is not the one that it runs. One of a time to come was
     # not: it is older than a clock that was set back.

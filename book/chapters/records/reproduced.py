@@ -67,17 +67,6 @@ def reproduced(made: Path, recorded: Path = RECORDED) -> pd.DataFrame:
 
     A run is found by its name, which holds a hash of its parameters; or, if a chapter has more or fewer
     parameters than it had, by the values of those that both have.
-
-    Args:
-        made: the build's folder of records, `build/<profile>/results`.
-        recorded: the book's.
-
-    Returns:
-        A row per recorded row, and per row of the build that is not recorded: `notebook`, `record` (the run's
-        name), and the columns of `compare`.
-
-    Raises:
-        ValueError: if a record is damaged; the message names the file.
     """
     found = twins(made, recorded)
     tables = {key: table for key, (table, _) in found.items()}
@@ -118,15 +107,6 @@ def compare(
 
     Rows belong together that agree in all columns of both tables but the numbers, other fractions, and
     `WORDS`; where that leaves several, the first belongs to the first.
-
-    Args:
-        recorded: with the columns `value`, `low`, `high` and `n`.
-        made: likewise.
-        rounding: by how much numbers may differ that are the same to rounding, of themselves and near 0.
-
-    Returns:
-        The columns `row` (what the rows agree in), `value`, `low`, `high` and `n`, the same four with " here"
-        behind, and `verdict`: one of `VERDICTS`, or "new" for a row of `made` that has nothing beside it.
     """
     shared = [str(name) for name in recorded if name in made]
     fractions = [name for name in shared if "f" in recorded[name].dtype.kind + made[name].dtype.kind]
@@ -198,33 +178,14 @@ def summary(table: pd.DataFrame) -> dict[tuple[str, str], str]:
 
 
 def found_again(recorded: Path = RECORDED) -> pd.DataFrame:
-    """Where each record was last found again.
-
-    Args:
-        recorded: the folder of records that holds the table `FOUND_AGAIN`.
-
-    Returns:
-        A row per record that was: `notebook`, `run`, `commit`, `date`, `processor` and `numbers` ("836 of 836
-        bit for bit"; of a long run, often the numbers of a smaller one of the same chapter, which is named).
-    """
+    """Where each record was last found again."""
     path = recorded / FOUND_AGAIN
     empty = pd.DataFrame(columns=[*_KEY, "commit", "date", "processor", "numbers"])
     return pd.read_csv(path, keep_default_na=False) if path.exists() else empty
 
 
 def write_found_again(made: Path, recorded: Path = RECORDED) -> int:
-    """Note in `FOUND_AGAIN` which records a build gave again, bit for bit or to rounding.
-
-    Args:
-        made: the build's folder of records. What a tree with uncommitted changes made is no evidence.
-        recorded: the book's.
-
-    Returns:
-        How many records were found again.
-
-    Raises:
-        ValueError: if a record is damaged; the message names the file.
-    """
+    """Note in `FOUND_AGAIN` which records a build gave again, bit for bit or to rounding."""
     theirs, rows = read_all(recorded), []
     for key, (table, origin) in twins(made, recorded).items():
         if key in theirs and origin and origin["clean"] and set(table["verdict"]) <= {*SAME, "new"}:

@@ -63,24 +63,6 @@ def record(
 
     The same run again, with the same rows, changes nothing; unless there is something to be said against the
     record (see `caveats`) that can no longer be said: then only its provenance is made new.
-
-    Args:
-        rows: one per run and metric; at least the columns `metric`, `value`, `low`, `high` and `n`.
-        notebook: the chapter.
-        label: what the run is called for people. The files' name is made of its letters, digits, `_.+-` and
-            a hash of the parameters; the label itself stands in the provenance.
-        params: the chapter's parameters, as JSON can hold them.
-        seconds: wall time, for a chapter that trains nothing.
-        device: what it ran on.
-        training: of each model, its `training.History`, kept models included: what was really done. The
-            record's `steps` and `seconds` are the sums.
-
-    Returns:
-        The parquet file; `None` if a training was interrupted: nothing is recorded then, as one line says.
-
-    Raises:
-        ValueError: if a column is missing, or a value is not finite: not to be mistaken for a result.
-        CheckpointError: if the files cannot be written; the record is as it was.
     """
     missing = {"metric", "value", "low", "high", "n"} - set(rows.columns)
     if missing or rows.empty:
@@ -146,10 +128,6 @@ def records(notebook: str, this: Path | None) -> pd.DataFrame:
 
     The run under way stands in place of one of the same name that came with the book. A reader's other runs
     are left out: what a page says must not depend on what else was run.
-
-    Args:
-        notebook: the chapter.
-        this: what `record` returned for the run under way; `None`: it recorded nothing.
     """
     return table_of([*paths_of(notebook), *([this] if this else [])])
 
@@ -166,9 +144,6 @@ def table_of(paths: Iterable[Path]) -> pd.DataFrame:
     whose settings read the same are told apart. What is to be said against a record (`provenance.caveats`:
     its tree had uncommitted changes, say) stands behind its name and its setting. A damaged record is left
     out, and a warning names it; the run that it is of writes it anew.
-
-    Args:
-        paths: the records' parquet files; of two with the same name, the last counts.
     """
     files = tuple((path, *map(_stamp, (path, path.with_suffix(".json")))) for path in paths)
     rows, provenance = _table_of(files)
@@ -213,13 +188,6 @@ def read_all(folder: Path, notebook: str = "*") -> dict[tuple[str, str], Record]
 
     A folder in it without any provenance holds something else than a chapter's records. `SMOKE` and `QUICK`
     are folders in it with a folder per chapter, too.
-
-    Args:
-        folder: the one with a folder per chapter.
-        notebook: a single chapter.
-
-    Raises:
-        ValueError: if a record is damaged; see `read`.
     """
     return {key: read(path) for key, path in files_of(folder, notebook).items()}
 
@@ -232,15 +200,7 @@ def files_of(folder: Path, notebook: str = "*") -> dict[tuple[str, str], Path]:
 
 
 def read(path: Path) -> Record:
-    """A record's rows and its provenance.
-
-    Args:
-        path: the parquet file.
-
-    Raises:
-        ValueError: one of the two files is missing, damaged or changed, or they are a copy of another run's;
-            the message names it and says what to do.
-    """
+    """A record's rows and its provenance."""
     _wait_for_the_other_file(path)
     try:
         told = _provenance(path)
@@ -333,10 +293,6 @@ def told_apart(rows: pd.DataFrame, parameters: Mapping[str, Mapping[str, Any]]) 
 
     Records of the same `task` and `setting` get those parameters in which they differ; several runs of one
     record (its seeds) get their names.
-
-    Args:
-        rows: with a column `record`; `task`, `setting` and `run`, if there are such.
-        parameters: of each record.
     """
     if "setting" not in rows:
         return rows

@@ -23,15 +23,7 @@ def paper_scales() -> pd.DataFrame:
 
 
 def share_of_scale(here: pd.DataFrame, table: str) -> list[str]:
-    """What share of the original's scale each of our numbers was made at: "steps 2.5 %, data 40 %".
-
-    Args:
-        here: rows of `records`: columns `task`, `record`, and `run` if a record has several.
-        table: of `paper_figures()`.
-
-    Returns:
-        A text for every row; "" where either scale is not known.
-    """
+    """What share of the original's scale each of our numbers was made at: "steps 2.5 %, data 40 %"."""
     scales = paper_scales()
     scales = scales[scales["table"].eq(table.removesuffix(", BLEU"))]  # of the same runs as the table before
     told = {name: runs.provenance_of(name) for name in here["record"].unique()} if "record" in here else {}

@@ -48,14 +48,6 @@ def about_answers(
     another answer are left out: a space between two numbers of a series, whether a number ends.
 
     Tokens are the beginning and the text's characters: what predicts character `n` is token `n`.
-
-    Args:
-        task: of texts without instruction, examples or chat; or of sums that do not ask for operands.
-        samples: of it.
-        others: texts that counterfactuals are taken from, if they are to be texts of their own in which
-            everything is another: of the same form, with another answer.
-        in_distribution: whether models were trained on such.
-        seed: of what is drawn.
     """
     exchange = _another(others) or task.exchanged
     for row, sample in enumerate(samples):
@@ -107,14 +99,6 @@ def about_copies(
     The truth is the one place; candidates are all symbols of the source. What was written so far is given,
     and right. In the counterfactual another symbol stands at that place: one that the sequence does not have,
     or, where it has them all or symbols may occur again, any other, which then changes places with it.
-
-    Args:
-        model: which is asked: its rows are source and what was written.
-        task: with the ids that the model knows.
-        n: how many.
-        others: whether counterfactuals are sequences of their own, in which everything is another.
-        in_distribution: whether the model was trained on such.
-        seed: of what is drawn.
     """
     for row in range(n):
         rng = np.random.default_rng([seed, row])
@@ -158,18 +142,6 @@ def about_documents(
     Asked at `<eos>`, the last word. The truth are the keywords of the document's class; candidates are all
     words that the vocabulary has. In the counterfactual the truth's words have become those of the other
     class that count as much; documents with a keyword too rare for that are left out.
-
-    Args:
-        vocabulary: of the corpus that models were trained on.
-        documents: whose relevance is known.
-        planting: how they were made.
-        others: whether counterfactuals are documents of their own: others of these, as long, of the other
-            class.
-        in_distribution: whether models were trained on such.
-        seed: of what is drawn.
-
-    Raises:
-        ValueError: their relevance is not known.
     """
     if documents.relevance is None:
         raise ValueError("documents should be planted ones, whose relevance is known")
@@ -217,13 +189,6 @@ def about_facts(
     The truth are the tokens of the value in that fact; candidates are all tokens of the prompt but the query
     and special ones. In the counterfactual two facts have exchanged their values. Prompts in which all values
     begin with the same token are left out.
-
-    Args:
-        generator: of the samples.
-        samples: prompts.
-        others: prompts that counterfactuals are taken from, if they are to be prompts of their own: as long,
-            with the needle at the same place and another answer.
-        seed: of what is drawn.
     """
     special = torch.tensor(generator.tokenizer.all_special_ids, dtype=torch.int64)
     alike = Alike(others, _form)
@@ -278,16 +243,6 @@ def about_programs(
     `book.chapters.rasp.measures`: the mirrored place (reverse), the token that belongs here (sort), the
     other occurrences of the symbol (hist). Candidates are all symbols but the query's own: the one in the
     middle of a sequence to reverse, and one that stands alone in hist, have no source among them.
-
-    Args:
-        lang: with heads whose algorithm is known.
-        sequences: of any lengths.
-        others: whether counterfactuals are sequences of their own, as long, in which everything is another.
-        in_distribution: whether models were trained on such.
-        seed: of what is drawn.
-
-    Raises:
-        ValueError: no program of the language is known.
     """
     if not lang.definition.heads:
         raise ValueError(f"no program is known for {lang.name}, so its sources are not, either")
@@ -348,19 +303,6 @@ def about_sentences(
 
     The truth is the `alignment`; candidates are the words of the source. What was written so far is given,
     and right. Words of which there is no other like them (the joining word) are not asked for.
-
-    Args:
-        model: which is asked: its rows are source and what was written.
-        subwords: whole words.
-        pairs: whose alignment is known.
-        words: of their grammar.
-        others: sentences that counterfactuals are taken from, if they are to be sentences of their own, as
-            long as the source, with another word at the place that is asked about.
-        in_distribution: whether models were trained on such.
-        seed: of what is drawn.
-
-    Raises:
-        ValueError: their alignment is not known.
     """
     if pairs.alignment is None:
         raise ValueError("sentences should be invented ones, whose alignment is known")

@@ -44,12 +44,7 @@ def is_no_worse_than_others(rows: pd.DataFrame) -> Outcome:
 
 
 def more_than_raw_attention(told: pd.DataFrame, free: pd.DataFrame) -> Outcome:
-    """How far rollout is ahead of the last layer's attention, setting by setting, with a margin.
-
-    Args:
-        told: numbers by `setting` and `method` where heads were told where the sources are; a remark.
-        free: the same of the settings that decide.
-    """
+    """How far rollout is ahead of the last layer's attention, setting by setting, with a margin."""
     lead = ahead_of(free, ROLLOUT, LAST)
     return Outcome(
         ahead(lead, MARGIN),

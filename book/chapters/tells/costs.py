@@ -64,19 +64,7 @@ def cost_table(
     counterfactual: Int64[Tensor, "1 token"] | None = None,
     repetitions: int = 5,
 ) -> pd.DataFrame:
-    """What every measure costs on one prompt, at its last position.
-
-    Args:
-        model: in float32, say, on the CPU: time is the processor's.
-        input_ids: the prompt.
-        methods: as in `attributions`.
-        counterfactual: another prompt, for measures that need one.
-        repetitions: of the timing, at most: see `ENOUGH`.
-
-    Returns:
-        Columns `method`, `passes`, `seconds` and `megabytes` (see the module) and `note`, why there are no
-        numbers. The first row is `FORWARD`, with its seconds in `note`.
-    """
+    """What every measure costs on one prompt, at its last position."""
     asked: dict[str, Any] = {"query": input_ids.shape[1] - 1}
     if counterfactual is not None:
         asked["counterfactual"] = counterfactual

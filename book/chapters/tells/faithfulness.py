@@ -50,11 +50,7 @@ COMPREHENSIVENESS, SUFFICIENCY = "comprehensiveness", "sufficiency"
 
 
 def tokens_of(budget: Budget, candidates: Mask) -> Int[np.ndarray, " item"]:
-    """How many tokens a budget is, of every item.
-
-    Raises:
-        ValueError: the budget is not above 0, or is a number of tokens that is not whole.
-    """
+    """How many tokens a budget is, of every item."""
     if not budget > 0 or (budget >= 1 and budget != int(budget)):
         raise ValueError(f"a budget should be a share between 0 and 1, or a number of tokens; got {budget}")
     n = candidates.sum(1)
@@ -86,12 +82,7 @@ def first_tokens(
 
 
 def rank_agreement(scores: Scores, standard: Scores, candidates: Mask) -> Numbers:
-    """Spearman's correlation of two scores over an item's candidates.
-
-    Returns:
-        0 where the first is constant, and so says nothing; NaN where the second is (there is nothing to say),
-        or where either holds a NaN among the candidates.
-    """
+    """Spearman's correlation of two scores over an item's candidates."""
     pair = [comparable(each, candidates) for each in (scores, standard)]
     broken = np.isnan(np.stack(pair)).any(0) & candidates
     low, high = (np.where(candidates, pair[1], end) for end in (np.inf, -np.inf))
@@ -112,19 +103,7 @@ def probabilities(
     replacement: int | None = None,
     batch_size: int = 128,
 ) -> Float[Tensor, "item variant"]:
-    """`p` of every question on some of its tokens only; equal ones are computed once.
-
-    Args:
-        model: one that scores classes at every token, and takes a mask under which the others keep their
-            positions; or, with a `replacement`, any.
-        questions: what is asked.
-        kept: the tokens that are left, in as many variants as wanted.
-        replacement: put this token in the place of the others instead of masking them.
-        batch_size: variants at once.
-
-    Raises:
-        ValueError: tokens of this model cannot be masked; the message says what to do.
-    """
+    """`p` of every question on some of its tokens only; equal ones are computed once."""
     asked = questions.to(next(model.parameters()).device)
     if replacement is None and "attention_mask" not in inspect.signature(model.forward).parameters:
         raise ValueError(
@@ -166,25 +145,7 @@ def faithfulness_rows(
     replacement: int | None = None,
     batch_size: int = 128,
 ) -> pd.DataFrame:
-    """Comprehensiveness, sufficiency and agreement with a standard, of every measure's scores of every item.
-
-    Args:
-        model: whose predictions they are.
-        questions: what was asked.
-        scores: by measure; NaN comes last.
-        budgets: how many candidates are removed, or kept: the same for all measures.
-        orders: random orders that the level of chance is the mean of.
-        standard: the measure that others are to rank tokens like; none by default.
-        seed: of random orders, and of the order of equal scores.
-        replacement: as in `probabilities`.
-        batch_size: as there.
-
-    Returns:
-        As `book.chapters.tells.questions.row_table`; `perfect` is the probability on all tokens, 0 and 1.
-
-    Raises:
-        ValueError: as in `probabilities`; or the standard is not among the scores.
-    """
+    """Comprehensiveness, sufficiency and agreement with a standard, for every method and item."""
     if standard is not None and standard not in scores:
         raise ValueError(f"the standard should be among the scores, {[*scores]}; got {standard!r}")
     candidates = questions.candidates.cpu().numpy()

@@ -35,11 +35,6 @@ def measures_by_setting(
     """Normalised numbers of every measure and setting as a heat map; beside it their means with intervals.
 
     Cells are in hundredths: so short that they stand beside each other in the lettering of everything else.
-
-    Args:
-        tables: of `stats.normalised`, by what a panel is to be called: columns `setting`, `method`, `value`.
-        rankings: of `stats.method_ranking`, by the same names: columns `method`, `value`, `low`, `high`.
-        also: measures that have a row even if they have no number.
     """
     tables = {name: display_names(table) for name, table in tables.items()}
     rankings = {name: display_names(ranking) for name, ranking in rankings.items()}
@@ -73,11 +68,7 @@ def measures_by_setting(
 
 @drawing
 def measures_ranked(rankings: Mapping[str, pd.DataFrame]) -> Drawn:
-    """Means over settings with intervals, a row per measure that all settings have, best of the first above.
-
-    Args:
-        rankings: of `stats.method_ranking`, by what the legend calls them.
-    """
+    """Means over settings with intervals, a row per method that all settings have; the best is on top."""
     rankings = {name: display_names(table[table["rank"].notna()]) for name, table in rankings.items()}
     tables = {name: table.set_index("method") for name, table in rankings.items()}
     order = list(next(iter(tables.values())).index)
@@ -93,11 +84,7 @@ def measures_ranked(rankings: Mapping[str, pd.DataFrame]) -> Drawn:
 
 @drawing
 def found_by_way(rows: pd.DataFrame) -> Drawn:
-    """A panel per task, a row per measure, and in it a point with its interval per way of asking.
-
-    Args:
-        rows: of `hops.by_way`: columns `run`, `way`, `method`, `value`, `low`, `high`.
-    """
+    """A panel per task, a row per measure, and in it a point with its interval per way of asking."""
     rows = display_names(rows)
     measures, tasks = list(rows["method"].unique()), list(rows["run"].unique())
     size = (COLUMN, 1.2 + 0.45 * len(measures))

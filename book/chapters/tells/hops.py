@@ -71,11 +71,6 @@ def written(prompt: str, answer: Callable[[str], str], allowed: str) -> Written:
 def sources(prompt: str, answer: Callable[[str], str], allowed: str) -> Bool[np.ndarray, "written prompt"]:
     """Which characters of a prompt decide which of its answer's: another one there makes these others.
 
-    Args:
-        prompt: of a task.
-        answer: what the task's algorithm answers; `ValueError`: it is no prompt of the task.
-        allowed: what may stand in the place of a character that is one of these; others stay.
-
     Example:
         >>> sources("18+03=", added, "0123456789").astype(int)  # 81 + 30 = 111, from the lowest digit on
         array([[1, 0, 0, 1, 0, 0],
@@ -198,13 +193,7 @@ class Built:
 
 
 def of_setting(title: str, name: str, answers: Callable[[str], Callable[[str], str]]) -> Built:
-    """A task of the chapter on algorithmic reasoning, of texts in the range of training.
-
-    Args:
-        title: of the setting.
-        name: of the task.
-        answers: of the answer of a text, what answers other prompts of its form.
-    """
+    """A task of the chapter on algorithmic reasoning, of texts in the range of training."""
     setting = SETTINGS[title]
 
     def texts(p: Any) -> Iterator[Written]:
@@ -239,13 +228,6 @@ def hop_rows(
 
     A row per text, of the first `p.questions` whose every character the model answers rightly: the mean over
     the answer's characters of average precision, and of that by chance.
-
-    Args:
-        setting: a name of `BUILT`.
-        seed: of the model.
-        p: the chapter's parameters.
-        methods: as in `token_attributions`.
-        device: of the model.
     """
     model, rows = BUILT[setting].model(p, seed).to(device).eval(), list[dict[str, Any]]()
     texts = (each for each in enumerate(BUILT[setting].texts(p)) if answered(model, each[1]))
@@ -284,9 +266,6 @@ def recorded(rows: pd.DataFrame) -> pd.DataFrame:
 
     Runs are the tasks; a metric is a way, or the difference of two, and a measure: "directly: rollout".
     Numbers and intervals are as of `method_tables.normalised`, the differences text by text.
-
-    Args:
-        rows: of `hop_rows`.
     """
     if rows.empty:
         return pd.DataFrame()
@@ -310,11 +289,7 @@ def by_way(kept: pd.DataFrame) -> pd.DataFrame:
 
 
 def hop_prediction_table(kept: pd.DataFrame) -> pd.DataFrame:
-    """What became of `HOP_PREDICTIONS`: as of `predictions.prediction_table`, over `n` models.
-
-    Args:
-        kept: what is `recorded`.
-    """
+    """What became of `HOP_PREDICTIONS`: as of `predictions.prediction_table`, over `n` models."""
     table = list[tuple[Any, ...]]()
     for each in HOP_PREDICTIONS:
         for sign, pair in ((1, (each.first, each.second)), (-1, (each.second, each.first))):

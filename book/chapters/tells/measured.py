@@ -59,15 +59,6 @@ def scored(
     """The scores of measures for the target of every question, against its foil where it has one.
 
     Questions of one query and length share a batch; measures that only watch attention, a pass.
-
-    Args:
-        model: whose predictions are explained.
-        questions: on any device.
-        methods: as in `attributions`; one that this model cannot give is left out, and `missing` says why.
-        batch_size: questions at once.
-
-    Raises:
-        ValueError: there is no such method, or there are no questions.
     """
     left = named(methods)
     if not len(questions):
@@ -86,16 +77,7 @@ def scored(
 def plausibility_rows(
     questions: Questions, scores: Mapping[str, Float[Tensor, "item token"]], k: Collection[int] = (1, 3)
 ) -> pd.DataFrame:
-    """Hit at k and average precision of every measure's scores, a row per question, measure and metric.
-
-    Args:
-        questions: with the truth; those without one have no value.
-        scores: by measure; see `attnlib.stats.plausibility` for ties and NaN.
-        k: how many tokens to look at.
-
-    Returns:
-        As `book.chapters.tells.questions.row_table`; `perfect` is 1.
-    """
+    """Hit at k and average precision of every measure's scores, a row per question, measure and metric."""
     truth, candidates = (each.cpu().numpy() for each in (questions.truth, questions.candidates))
     tables = []
     for name, each in scores.items():
@@ -114,11 +96,7 @@ def _asked(
     methods: Mapping[str, Method],
     missing: dict[str, str] | None,
 ) -> dict[str, Tensor]:
-    """The scores of questions of one query and length; why a measure cannot be given goes into `missing`.
-
-    Raises:
-        ValueError: a measure cannot be given, and nothing may be missing any more.
-    """
+    """The scores of questions of one query and length; why a measure cannot be given goes into `missing`."""
     length, query = int(questions.attention_mask[0].sum()), int(questions.query[0])
     ids, how = questions.input_ids[:, :length], {"target": questions.target, "foil": questions.foil}
     if questions.counterfactual is not None:
@@ -177,16 +155,7 @@ BASELINES: dict[str, Method] = {
 
 
 def untrained(model: nn.Module, seed: int = 0) -> nn.Module:
-    """A model of the same configuration with random weights, on the same device, in evaluation mode.
-
-    Args:
-        model: one of Hugging Face's, or of ours: one that can be kept in a file, or a recurrent one as asked.
-        seed: of the weights; a copier's are those that its own seed begins with. The caller's random state is
-            not touched.
-
-    Raises:
-        ValueError: it has no configuration to build another from.
-    """
+    """A model of the same configuration with random weights, on the same device, in evaluation mode."""
     if isinstance(model, PreTrainedModel):
         return untrained_twin(model, seed)
     if isinstance(model, SingleHead):

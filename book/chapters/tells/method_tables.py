@@ -41,22 +41,7 @@ _BLOCK = 5_000
 
 
 def normalised(rows: pd.DataFrame, metric: str, by: Sequence[str] = ("setting", "method")) -> pd.DataFrame:
-    """Normalised numbers of one metric, with intervals.
-
-    Args:
-        rows: see the module.
-        metric: which.
-        by: columns to split by; groups come in the order in which they appear.
-
-    Returns:
-        Columns `by`, `value`, `low`, `high`, `n`, `over`, `mean` (as it is, not normalised), `chance`,
-        `questions` (items of a model) and `seeds` (models that have a number). The interval is by drawing
-        again what `over` says, `n` of it: `QUESTIONS` of one model, or `MODELS`. No interval goes above 1:
-        nothing is better than perfect.
-
-    Raises:
-        ValueError: a column is missing.
-    """
+    """Normalised numbers of one metric, with intervals."""
     part = _of_metric(rows, metric, by)
     table = []
     for key, group in part.groupby(list(by), sort=False, observed=True):
@@ -81,16 +66,6 @@ def method_ranking(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
 
     and the questions', drawn again in each setting, the same for its models, adds to it (see `over_seeds`).
 
-    Args:
-        rows: see the module.
-        metric: which.
-
-    Returns:
-        The columns of `over_settings`; and, of these settings, `these_low`, `these_high`, `these_over` (what
-        was drawn again: `MODELS`, or only `QUESTIONS` where no setting has several models) and `these_n`.
-
-    Raises:
-        ValueError: a column is missing.
 
     Source:
         Satterthwaite 1946, *An approximate distribution of estimates of variance components*: f.
@@ -113,16 +88,6 @@ def over_settings(numbers: pd.DataFrame, most: float = 1.0) -> pd.DataFrame:
     """Means of normalised numbers over settings, and ranks, with intervals by drawing settings again.
 
     A setting's number holds what its models and its questions brought along, so that these are drawn, too.
-
-    Args:
-        numbers: one per setting and measure: columns `setting`, `method` and `value`, as of `normalised`.
-        most: the greatest number there can be, above which no interval goes; infinite for a judge's, by which
-            a measure may be better than the truth.
-
-    Returns:
-        Columns `method`, `value`, `low`, `high` (Student's; none of a single setting), `rank`, `rank_low`,
-        `rank_high` (where it stands in 95 % of the draws of settings) and `settings`, how many have a number.
-        The best come first. Measures that are not there for all settings have no rank, and stand last.
     """
     wide = numbers.pivot(index="setting", columns="method", values="value")
     wide = wide[list(dict.fromkeys(numbers["method"]))].astype(float)
@@ -144,20 +109,7 @@ def over_settings(numbers: pd.DataFrame, most: float = 1.0) -> pd.DataFrame:
 
 
 def method_differences(rows: pd.DataFrame, metric: str, pairs: Sequence[tuple[str, str]]) -> list[Estimate]:
-    """How much higher one measure's normalised number is than another's, the mean over settings.
-
-    Args:
-        rows: see the module.
-        metric: which.
-        pairs: of measures.
-
-    Returns:
-        Of each pair the difference; its interval over settings, Student's; and how many settings have both.
-        NaN where none has; and no interval where one has.
-
-    Raises:
-        ValueError: a column is missing.
-    """
+    """How much higher one measure's normalised number is than another's, the mean over settings."""
     numbers = _by_setting(_of_metric(rows, metric, ["setting", "method"]))
     wide = numbers.pivot(index="setting", columns="method", values="value")
     wide = wide.reindex(columns=list({name: None for pair in pairs for name in pair}))
@@ -171,18 +123,6 @@ def method_comparisons(rows: pd.DataFrame, metric: str, reference: str | None = 
     difference $d_i$, the mean over the models that were asked it, might as well be $-d_i$: $p$ is how often
     $|\sum_i \pm d_i| \ge |\sum_i d_i|$. The hypothesis is about these models, of which there may be several:
     one question to three models is one question.
-
-    Args:
-        rows: see the module.
-        metric: which.
-        reference: compare only with this measure; all pairs by default.
-
-    Returns:
-        Columns `setting`, `first`, `second`, `difference` (of means, not normalised), `n` (questions), `p`
-        and `p_holm`.
-
-    Raises:
-        ValueError: a column is missing; or no row is of the reference.
     """
     part = _of_metric(rows, metric, ["setting", "method"])
     if reference is not None and reference not in set(part["method"]):
@@ -212,12 +152,7 @@ def method_comparisons(rows: pd.DataFrame, metric: str, reference: str | None = 
 
 
 def seed_stability(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """Do models of other seeds rank measures alike? Kendall's tau of their normalised numbers, pair by pair.
-
-    Returns:
-        Columns `setting`, `value` (mean over pairs of seeds), `least`, `pairs` and `methods`, of settings
-        with two seeds or more.
-    """
+    """Do models of other seeds rank methods alike? Kendall's tau of normalised numbers, pair by pair."""
     numbers = normalised(rows, metric, ["setting", "seed", "method"])
     table = []
     for setting, group in numbers.groupby("setting", sort=False, observed=True):

@@ -147,18 +147,7 @@ HOP_PREDICTIONS = (
 
 
 def prediction_table(rows: pd.DataFrame, predictions: Sequence[Prediction] = PREDICTIONS) -> pd.DataFrame:
-    """What came out.
-
-    Args:
-        rows: of plausibility and faithfulness, with `seed`.
-        predictions: what was expected.
-
-    Returns:
-        Columns `prediction`; `came out`: "yes" or "no" where the interval leaves 0 out, which it does once in
-        twenty if there is no difference, else "not settled", or "not asked"; and the difference of normalised
-        numbers, the mean over the `n` settings that have both measures, with its interval over settings:
-        `value`, `low`, `high`.
-    """
+    """What came out."""
     found: dict[Prediction, Estimate] = {}
     for metric in set(rows.loc[rows["value"].notna(), "metric"]):
         some = [each for each in predictions if each.metric == metric]

@@ -151,17 +151,7 @@ def _different(questions: Iterable[Question]) -> Iterator[Question]:
 
 
 def gathered(setting: str, model: nn.Module, questions: Iterable[Question], padding: int = 0) -> Questions:
-    """Questions to one model, and which of them it answers rightly.
-
-    Args:
-        setting: what they are about.
-        model: gives logits at every position.
-        questions: at least one.
-        padding: the id of padding.
-
-    Raises:
-        ValueError: there are none.
-    """
+    """Questions to one model, and which of them it answers rightly."""
     asked = [*questions]
     if not asked:
         raise ValueError(f"{setting}: there should be questions; allow more texts, or longer ones")
@@ -224,16 +214,7 @@ def row_table(
     chance: Float[np.ndarray, " item"] | float,
     perfect: Float[np.ndarray, " item"] | float,
 ) -> pd.DataFrame:
-    """A row per question, of one measure and one metric.
-
-    Args:
-        questions: which `setting`, `split` (`ID` or `OOD`) and `right` are of.
-        method: the measure.
-        metric: what the numbers are.
-        value: of every question.
-        chance: what a ranking that knows nothing gets.
-        perfect: what the best gets.
-    """
+    """A row per question, of one measure and one metric."""
     about = {
         "setting": questions.setting,
         "split": np.where(questions.in_distribution.cpu().numpy(), ID, OOD),

@@ -98,13 +98,7 @@ class Setting:
     transformer: bool = True
 
     def seeds(self, p: Any) -> list[int]:
-        """The seeds of the models that there are, `MOST_SEEDS` at most; further ones, if `p.train_more`.
-
-        Args:
-            p: what is wanted, the chapter's parameters: `questions`, how many of a setting, in the
-                distribution and out of it each; `models`, the profile of the other chapters; and
-                `train_more`, whether models that they do not train with this profile are trained, too.
-        """
+        """The seeds of the models that there are, `MOST_SEEDS` at most; further ones, if `p.train_more`."""
         if self.runs is None:
             return [0]
         kept = [seed for run in self.runs(self.chapter(p)) for seed in _seeds(run)]
@@ -118,18 +112,7 @@ class Setting:
         return self.reader(self._trained(p, chapter, seed) if self.runs else chapter, seed)
 
     def make(self, p: Any, seed: int, others: bool = False) -> tuple[nn.Module, Questions]:
-        """The model of a seed, and what it is asked.
-
-        Args:
-            p: what is wanted, see `seeds`.
-            seed: one of `seeds`.
-            others: whether counterfactuals are texts of their own, of the same form, rather than the same
-                texts with their sources exchanged. What patches one token after another into the text finds
-                sources of the latter by construction, where nothing else is another.
-
-        Raises:
-            ValueError: there is no such model; or with this profile nobody knows its sources.
-        """
+        """The model of a seed, and what it is asked."""
         chapter, model = self.chapter(p), self.model(p, seed)
         questions = some(p.questions, *self.ask(chapter, model, p.questions, others))
         return model, gathered(self.title, model, questions, self.padding(chapter))
@@ -175,11 +158,7 @@ def _seeds(run: Any) -> tuple[int, ...]:
 
 @lru_cache(maxsize=16)
 def chapter_with(notebook: str, profile: str) -> Chapter:
-    """A chapter with the parameters of one of its profiles.
-
-    Raises:
-        ValueError: it has no such profile.
-    """
+    """A chapter with the parameters of one of its profiles."""
     if profile not in (there := profiles_of(notebook)):
         raise ValueError(f"{notebook} has the profiles {', '.join(there)}; got {profile!r}")
     given = yaml.safe_load((NOTEBOOKS / "profiles" / notebook / f"{profile}.yaml").read_text("utf-8")) or {}
@@ -225,12 +204,7 @@ def program_questions(
 
 
 def program(name: str, supervised: bool = False) -> Setting:
-    """Models of a RASP language; out of distribution are sequences longer than any in training.
-
-    Args:
-        name: the language; models of it are in full size, at the chapter's own rates.
-        supervised: whether their heads were told where to look.
-    """
+    """Models of a RASP language; out of distribution are sequences longer than any in training."""
 
     def has(run: RaspRun) -> bool:
         plain = not (run.ablation or run.learning_rate or run.gamma)
@@ -271,12 +245,7 @@ def compiled_program(name: str) -> Setting:
 
 
 def task(name: str, supervised: bool = False) -> Setting:
-    """Models of an algorithmic task; questions are about test texts in the ranges of training, and outside.
-
-    Args:
-        name: of the task; models have the architecture's own positions.
-        supervised: whether a head was told where to look.
-    """
+    """Models of an algorithmic task; questions are on test texts inside and outside the training ranges."""
 
     def check(chapter: AlgorithmicReasoning) -> None:
         if not chapter.from_scratch or chapter.instruction or chapter.few_shot:

@@ -69,12 +69,7 @@ class SingleHead(nn.Module, ABC):
     def forward(
         self, input_ids: Ids, attention_mask: Bool[Tensor, "batch token"] | Ids | None = None
     ) -> TransformerOutput:
-        """Score every class at every position, and show where the model looked.
-
-        Args:
-            input_ids: the rows, padded on the right with anything.
-            attention_mask: 1 for tokens that are there.
-        """
+        """Score every class at every position, and show where the model looked."""
         real = torch.ones_like(input_ids, dtype=torch.bool)
         if attention_mask is not None:
             there = attention_mask.bool()

@@ -51,12 +51,7 @@ def missing_table(asked: Sequence[Asked]) -> pd.DataFrame:
 
 
 def ahead_table(comparisons: pd.DataFrame, leader: str) -> pd.DataFrame:
-    """In how many settings a measure is `ahead` of each other one, or `behind`, by more than chance.
-
-    Args:
-        comparisons: of `stats.method_comparisons`.
-        leader: the measure.
-    """
+    """In how many settings a measure is `ahead` of each other one, or `behind`, by more than chance."""
     of = comparisons[(comparisons[["first", "second"]] == leader).any(axis=1)]
     mine, clear = of["first"] == leader, of["p_holm"] < 0.05
     ahead = of["difference"].where(mine, -of["difference"])
@@ -74,12 +69,7 @@ LIMITS = {
 
 
 def untold(ranking: pd.DataFrame, others: bool = False) -> pd.DataFrame:
-    """A ranking without measures that some settings lack, and without those that are `TOLD`.
-
-    Args:
-        ranking: of `stats.method_ranking`.
-        others: whether they compare with prompts of their own: then they are told nothing, and stay.
-    """
+    """A ranking without measures that some settings lack, and without those that are `TOLD`."""
     told = ranking["method"].isin(() if others else TOLD)
     return ranking[ranking["rank"].notna() & ~told].reset_index(drop=True)
 
@@ -87,13 +77,7 @@ def untold(ranking: pd.DataFrame, others: bool = False) -> pd.DataFrame:
 def decision_table(
     rankings: Mapping[str, pd.DataFrame], costs: pd.DataFrame, others: bool = False
 ) -> pd.DataFrame:
-    """The first of every ranking among the measures within each of `LIMITS`, with the number behind it.
-
-    Args:
-        rankings: of `stats.method_ranking`, by the question that they answer.
-        costs: of `measures.costs.cost_table`.
-        others: see `untold`.
-    """
+    """The first of every ranking among the measures within each of `LIMITS`, with the number behind it."""
     passes = costs.loc[costs["method"] != FORWARD, ["method", "passes"]]
     rows = []
     for question, ranking in rankings.items():
@@ -120,12 +104,7 @@ class Answers(NamedTuple):
 
 
 def answers(rows: pd.DataFrame, compared: Sequence[str]) -> Answers:
-    """The answers to the questions that were asked.
-
-    Args:
-        rows: of `WhereAttentionTells.rows`.
-        compared: the settings that means and ranks are over.
-    """
+    """The answers to the questions that were asked."""
     asked = {name: metric for name, metric in ANSWERED_BY.items() if metric in set(rows["metric"])}
     means = rows[rows["setting"].isin(compared)]
     several = rows[rows.groupby("setting")["seed"].transform("nunique") > 1]
@@ -161,14 +140,7 @@ def recorded(found: Answers) -> pd.DataFrame:
 
 
 def recorded_apart(rows: pd.DataFrame) -> pd.DataFrame:
-    """What is kept of plausibility apart for right and wrong answers, in distribution and out of it.
-
-    Args:
-        rows: of `WhereAttentionTells.rows`.
-
-    Returns:
-        Rows as those of `recorded`, whose metric says which answers: "plausibility, ID, right: rollout".
-    """
+    """What is kept of plausibility apart for right and wrong answers, in distribution and out of it."""
     found = normalised(rows, PLAUSIBILITY, ["setting", "split", "right", "method"]).dropna(subset=["value"])
     answers = found["split"] + found["right"].map({True: ", right", False: ", wrong"})
     found = found.assign(run=found["setting"], metric="plausibility, " + answers + ": " + found["method"])
@@ -193,11 +165,7 @@ def ahead_of(numbers: pd.DataFrame, first: str, second: str) -> Estimate:
 
 
 def recorded_outcomes(tables: Mapping[str, pd.DataFrame]) -> pd.Series:
-    """What came of each prediction in a recorded run: "yes", "no", "not settled", or "not asked".
-
-    Args:
-        tables: of `of_record`: by question, a number per `setting` and `method`.
-    """
+    """What came of each prediction in a recorded run: "yes", "no", "not settled", or "not asked"."""
     found = {each.words: "not asked" for each in PREDICTIONS}
     for question, numbers in tables.items():
         of_it = [each for each in PREDICTIONS if each.metric == ANSWERED_BY[question]]
@@ -217,13 +185,6 @@ def first_elsewhere(numbers: pd.DataFrame, than: str) -> Estimate:
     $$d_s = v_{m_s s} - v_{\text{than}, s}, \qquad m_s = \arg\max_m \sum_{s' \ne s} v_{ms'}$$
 
     is of choices that do not know the setting by which they are judged.
-
-    Args:
-        numbers: one per `setting` and `method`, as `value`.
-        than: the measure that was named before; all settings have it.
-
-    Returns:
-        The mean with Student's interval over `n` settings; NaN of less than two.
     """
     wide = numbers.pivot(index="setting", columns="method", values="value").dropna(axis=1)
     if len(wide) < 2:
@@ -233,11 +194,7 @@ def first_elsewhere(numbers: pd.DataFrame, than: str) -> Estimate:
 
 
 def widest(rows: pd.DataFrame) -> pd.DataFrame:
-    """Of all records of the chapter, the one that asked the most models; empty if there is none.
-
-    Args:
-        rows: of `book.chapters.records.records`.
-    """
+    """Of all records of the chapter, the one that asked the most models; empty if there is none."""
     if rows.empty:
         return pd.DataFrame(columns=["run", "metric", "value", "seeds"])
     return rows[rows["record"] == rows.groupby("record")["seeds"].sum().idxmax()]
@@ -248,9 +205,6 @@ def of_record(rows: pd.DataFrame) -> tuple[dict[str, pd.DataFrame], dict[str, pd
 
     Of a record whose rows do not say what their intervals are `over`, the rankings are computed from the
     numbers of its settings.
-
-    Args:
-        rows: of `widest`.
     """
     if rows.empty:
         return {}, {}

@@ -227,12 +227,7 @@ EXAMPLE = ("rollout", "raw attention, last layer", "AttnLRP", "blank-out")
 def example(
     p: WhereAttentionTells, asked: Sequence[Asked]
 ) -> tuple[str, Float[Tensor, "method token"], list[str], list[str]]:
-    """The first question, and the size of some methods' scores of its candidates.
-
-    Returns:
-        What the question is called; scores in absolute value, the largest of each method 1; the methods; and
-        the tokens, with sources marked.
-    """
+    """The first question, and the size of some methods' scores of its candidates."""
     name, shown = next(iter(explored(p, asked).items()))
     methods = [each for each in EXAMPLE if display_name(each) in shown["scores"]] or list(shown["scores"])[:4]
     sizes = torch.stack([shown["scores"][display_name(each)].abs() for each in methods]).float()

@@ -29,20 +29,7 @@ OFFSETS = ("more before", "one before", "on it", "one after", "more after")
 def alignment_rows(
     scores: Mapping[str, Ragged], true: Bool[np.ndarray, " token"], sentences: Integer[np.ndarray, " row"]
 ) -> pd.DataFrame:
-    """How each score aligns each sentence.
-
-    Args:
-        scores: of one checkpoint, by name; a row is a target token, and holds a number per source token.
-        true: which source tokens each target token translates, laid out as the scores are; a target token
-            that translates nothing counts nowhere.
-        sentences: the sentence of each target token.
-
-    Returns:
-        A row per score and sentence: `score`, `sentence`; `targets`, its target tokens that translate
-        something; `wrong`, of |A| + |S| links those that the other side does not have, and `links`, how many
-        there are; and by the names of `OFFSETS` how many target tokens have their largest score there. Beside
-        the scores stands "any token": the mean over all tokens, as of one drawn at random.
-    """
+    """How each score aligns each sentence."""
     example = next(iter(scores.values()))
     where = Ragged(true.astype(float), example.lengths)
     known = np.add.reduceat(where.values, where.starts) > 0
@@ -61,15 +48,7 @@ def alignment_rows(
 
 
 def alignment_table(rows: pd.DataFrame) -> pd.DataFrame:
-    """The alignment error rate, and where the largest score lies, with intervals by drawing sentences again.
-
-    Args:
-        rows: of `alignment_rows`.
-
-    Returns:
-        Columns `score`, `metric` ("AER"; "on it", the share of target tokens whose largest score is on a true
-        source token, and the other `OFFSETS`), `value`, `low`, `high` and `n` (sentences).
-    """
+    """The alignment error rate, and where the largest score lies, with intervals over sentences."""
     error = summarise(rows, ["score"], "wrong", whole="links").assign(metric="AER")
     shares = [summarise(rows, ["score"], name, whole="targets").assign(metric=name) for name in OFFSETS]
     columns = ["score", "metric", "value", "low", "high", "n"]
@@ -77,12 +56,7 @@ def alignment_table(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def error_clause(ours: Any, other: Any) -> str:
-    """How one score aligns compared with attention, by the intervals of their alignment error rates.
-
-    Args:
-        ours: a row with `low` and `high`; `None` if it was not run.
-        other: the same of attention.
-    """
+    """How one score aligns compared with attention, by the intervals of their alignment error rates."""
     if ours is None or other is None:
         return "was not run"
     if ours["high"] < other["low"]:

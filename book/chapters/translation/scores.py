@@ -42,18 +42,7 @@ CELLS = 4_000_000
 
 
 def source_scores(model: Seq2Seq, pairs: Pairs, *, delta: bool = True, batch_size: int = 64) -> TokenScores:
-    """What each source token means to a model for each target token, given the target tokens before it.
-
-    Args:
-        model: left in the mode it had, with no gradients.
-        pairs: any, evaluated in order of length, returned in their own order.
-        delta: whether to compute the gradient influence, which costs a pass backwards for each place in the
-            longest target sentence.
-        batch_size: sentences at a time; changes nothing but speed and memory.
-
-    Raises:
-        ValueError: there are no pairs.
-    """
+    """What each source token means to a model for each target token, given the target tokens before it."""
     if not len(pairs):
         raise ValueError("there should be pairs of sentences; there are none")
     device = next(model.parameters()).device
@@ -133,27 +122,14 @@ def gradient_influence(model: Seq2Seq, batch: PairBatch) -> Float[Tensor, "batch
 def word_translation_scores(
     log_probabilities: Float[Tensor, "word word"], pairs: Pairs
 ) -> Float[Tensor, " pairs"]:
-    r"""$\beta^{\mathrm{px}}$: the log-probability of each target token given each source token alone.
-
-    Args:
-        log_probabilities: of a target token (column) given a source token (row).
-        pairs: any, of the same vocabulary.
-    """
+    r"""$\beta^{\mathrm{px}}$: the log-probability of each target token given each source token alone."""
     return log_probabilities[pairs.source_of_pair, pairs.target_of_pair]
 
 
 def translations(
     model: Seq2Seq, pairs: Pairs, subwords: Subwords, width: int = 1, max_length: int = 100
 ) -> list[str]:
-    """What a model makes of source sentences, as texts, in their order; see `translate`.
-
-    Args:
-        model: called in evaluation mode.
-        pairs: whose source sentences are translated.
-        subwords: their tokens.
-        width: 1, greedily; more, by beam search.
-        max_length: tokens at most.
-    """
+    """What a model makes of source sentences, as texts, in their order; see `translate`."""
     device = next(model.parameters()).device
     texts = [""] * len(pairs)
     with evaluating(model):
@@ -166,20 +142,7 @@ def translations(
 
 
 def translation_quality(hypotheses: Sequence[str], references: Sequence[str], seed: int = 0) -> pd.DataFrame:
-    """BLEU and chrF by sacrebleu, with intervals by drawing sentences again.
-
-    Args:
-        hypotheses: what was translated; an empty one counts, as the bad translation it is.
-        references: what it should be, in the same order.
-        seed: of the resamples.
-
-    Returns:
-        Columns `metric`, `value`, `low`, `high` (in percent, as both are given by custom), `n` (sentences),
-        `empty` (hypotheses without a word) and `signature` (sacrebleu's, which says how it was computed).
-
-    Raises:
-        ValueError: there are no sentences, or not as many references, or a reference is empty.
-    """
+    """BLEU and chrF by sacrebleu, with intervals by drawing sentences again."""
     from sacrebleu.metrics import BLEU, CHRF  # only here: it reads its tokenizers when it is imported
 
     if len(hypotheses) != len(references) or not hypotheses:
@@ -229,14 +192,6 @@ def translation_run(
     """What every source token meant for every target token, at each checkpoint of a run.
 
     A row is a target token; rows of a sentence are a group, so that intervals draw sentences again.
-
-    Args:
-        model_at: gives the model at a step.
-        steps: the checkpoints.
-        pairs: the sentences.
-        folder: where the scores of a checkpoint are kept, by the sentences: the run's own.
-        delta_at: checkpoints (steps) to compute the gradient influence at, which costs more than all the
-            rest; it is 0 at others, where no statistic looks at it. Without any, the run has none.
     """
     chosen = set(delta_at)
     of_which = digest((pairs.source, pairs.source_lengths, pairs.target, pairs.target_lengths))[:16]
@@ -274,15 +229,7 @@ def sentences_over_training(
     steps: Sequence[int],
     uniform_at: ModelAt,
 ) -> dict[str, dict[str, Any]]:
-    """Some test sentences as `widgets.AlignmentExplorer` takes them: the reference, token by token.
-
-    Args:
-        data: whose test sentences.
-        rows: which of them.
-        model_at: of the run that is explained.
-        steps: the checkpoints.
-        uniform_at: of the run with uniform attention; its relevance stands beside.
-    """
+    """Some test sentences as `widgets.AlignmentExplorer` takes them: the reference, token by token."""
     pairs = data.test[torch.tensor(list(rows))]
     scores = [source_scores(model_at(step), pairs) for step in steps]
     even = [source_scores(uniform_at(step), pairs, delta=False) for step in steps]
@@ -311,11 +258,7 @@ def _cut(places: Tensor, shape: tuple[int, int], values: Tensor) -> Tensor:
 def text_over_training(
     data: Bitext, text: str, model_at: ModelAt, steps: Sequence[int], uniform_at: ModelAt
 ) -> dict[str, Any]:
-    """A sentence of the reader's, as each checkpoint translates it: scores are of its own translation.
-
-    Raises:
-        ValueError: the sentence has no words.
-    """
+    """A sentence of the reader's, as each checkpoint translates it: scores are of its own translation."""
     source = data.encode(text)
     written = [translations(model_at(step), source, data.subwords)[0] for step in steps]
     pairs = [data.encode(text, each) for each in written]

@@ -43,17 +43,7 @@ _INSTEAD = (
 
 
 def linzen(folder: str | Path | None = None, cache: str | Path | None = None) -> list[Sentence]:
-    """The sentences of Linzen et al., up to their verb, in the order of the file, each once.
-
-    Args:
-        folder: with the file; without it, `$ATTNLIB_DATA/agreement` is looked into, else the public source.
-        cache: where files of the public source are kept; by default where this system keeps caches.
-
-    Raises:
-        FileNotFoundError: the folder does not hold the file.
-        ConnectionError: the public source cannot be reached.
-        ValueError: a column is missing.
-    """
+    """The sentences of Linzen et al., up to their verb, in the order of the file, each once."""
     place = _folder(LINZEN, folder)
     if place is not None:
         rows = _table(place, ["sentence", "number", "n_attractors", "verb_index"])
@@ -67,12 +57,7 @@ def linzen(folder: str | Path | None = None, cache: str | Path | None = None) ->
 
 
 def gulordava(folder: str | Path | None = None) -> dict[str, list[Sentence]]:
-    """The sentences of Gulordava et al.: "original", and "generated" ones; none where no file is at hand.
-
-    Raises:
-        FileNotFoundError: the folder does not hold the file.
-        ValueError: a column is missing.
-    """
+    """The sentences of Gulordava et al.: "original", and "generated" ones; none where no file is at hand."""
     place = _folder(GULORDAVA, folder)
     if place is None:
         return {}

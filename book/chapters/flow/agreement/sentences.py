@@ -59,11 +59,7 @@ def without_rare(words: Sequence[str], known: Container[str]) -> list[str]:
 
 
 def vocabulary_of(sentences: Sequence[Sentence], more_than: int = 2) -> Vocabulary:
-    """The words that occur more than `more_than` times, and the endings of the rest that do.
-
-    Raises:
-        ValueError: no word occurs that often.
-    """
+    """The words that occur more than `more_than` times, and the endings of the rest that do."""
     known = Vocabulary.of([each.words for each in sentences], more_than)
     rare = Counter(
         word for each in sentences for word in without_rare(each.words, known.ids) if word not in known.ids
@@ -93,15 +89,7 @@ class SentenceTask:
         return 1 + len(sentence.words)
 
     def batch(self, sentences: Sequence[Sentence]) -> Batch:
-        """Sentences as one rectangle.
-
-        Returns:
-            `target_ids` has the class at the position that predicts, and `IGNORE` elsewhere. Where all
-            subjects are known, `reference` is True from there to the subject, and `evaluated` to all words.
-
-        Raises:
-            ValueError: there are no sentences.
-        """
+        """Sentences as one rectangle."""
         if not sentences:
             raise ValueError("there should be sentences; there are none")
         lengths = np.array([self.length(each) for each in sentences])
@@ -128,15 +116,7 @@ class SentenceTask:
     def batches(
         self, sentences: Sequence[Sentence], batch_size: int, unknown: float = 0.0, seed: int = 0
     ) -> Callable[[int], Batch]:
-        """The batch of every training step, sentences of like length together.
-
-        Args:
-            sentences: what is learned from.
-            batch_size: sentences per step.
-            unknown: the share of words that are `<unk>`, drawn anew at every step, so that the model knows
-                what is left when a word is blanked.
-            seed: of the order, and of those words.
-        """
+        """The batch of every training step, sentences of like length together."""
         lengths = np.array([len(each.words) for each in sentences], dtype=np.int64)
         in_order = EpochBatches(
             lambda rows: self.batch([sentences[row] for row in rows]), lengths, batch_size, seed, pool=50

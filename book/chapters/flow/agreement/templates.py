@@ -45,13 +45,6 @@ FRONTED, DESCRIBED, ADVERB, SAME = 0.3, 0.25, 0.3, 0.3
 def templates(n: int, seed: int = 0) -> list[Sentence]:
     """Sentences that all differ, with the place of their subject.
 
-    Args:
-        n: how many.
-        seed: of all that is drawn.
-
-    Raises:
-        ValueError: n is below 1.
-
     Example:
         >>> " ".join(templates(1, seed=3)[0].words)
         'their students that some bottle left probably'

@@ -30,11 +30,7 @@ class TokenizedTask:
 
     @property
     def blank(self) -> int:
-        """The id that a token is blanked with: the mask's, or that of the unknown.
-
-        Raises:
-            ValueError: there is neither.
-        """
+        """The id that a token is blanked with: the mask's, or that of the unknown."""
         found = [self.tokenizer.mask_token_id, self.tokenizer.unk_token_id]
         ids = [each for each in found if each is not None]
         if not ids:
@@ -48,11 +44,7 @@ class TokenizedTask:
         return len(self._encode(sentence))
 
     def batch(self, sentences: Sequence[Sentence]) -> Batch:
-        """Sentences as one rectangle, the class at the first token.
-
-        Raises:
-            ValueError: there are no sentences.
-        """
+        """Sentences as one rectangle, the class at the first token."""
         if not sentences:
             raise ValueError("there should be sentences; there are none")
         rows = [torch.tensor(self._encode(each)) for each in sentences]

@@ -1,7 +1,7 @@
 """What attnlib should say of a model, by other means.
 
 Eager attention as the model returns it, plain passes with hooks, and passes in which single operations of
-torch are changed, whoever calls them: nothing of attnlib.
+torch are changed, whoever calls them: nothing of attnlib but the definition of rollout.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from attnlib.rollout.core import rollout_by_definition, rows_of_generation
 from tests.attnlib.architectures import VOCABULARY, built
 
 LENGTH, PROMPT, NEW, LONG, QUERY = 9, 6, 3, 160, 8
@@ -81,7 +82,7 @@ class Subject:
     @cached_property
     def rollout(self) -> Tensor:
         """Of the two prompts."""
-        return textbook(self.attentions(self.ids))[-1]
+        return rollout_by_definition(self.attentions(self.ids))[:, -1]
 
     @cached_property
     def target(self) -> int:
@@ -120,7 +121,7 @@ class Subject:
                 for step, stop in zip(steps, stops, strict=True)
             ]
             layers.append(torch.cat(whole, 2).double())
-        return result.sequences[0, PROMPT:], prompts_rows(layers)
+        return result.sequences[0, PROMPT:], rows_of_generation(rollout_by_definition(layers), PROMPT)
 
     def first_place(self) -> int:
         """The position of a first token: that by which the model says what it says without any."""
@@ -150,22 +151,6 @@ class Subject:
                 if "bias" in last or any(part in name for part in ("position", "token_type", "wpe")):
                     weight.zero_()
         return other
-
-
-def textbook(attentions: list[Tensor]) -> list[Tensor]:
-    """`R_l = rownorm(mean_h A_l + I) R_(l-1)` (Abnar and Zuidema 2020), of every layer."""
-    n = attentions[0].shape[-1]
-    found = [torch.eye(n, dtype=torch.float64).expand(len(attentions[0]), n, n)]
-    for attention in attentions:
-        mixed = attention.mean(1) + torch.eye(n)
-        found.append(mixed / mixed.sum(-1, keepdim=True) @ found[-1])
-    return found[1:]
-
-
-def prompts_rows(attentions: list[Tensor]) -> Tensor:
-    """Rows of textbook rollout of a text that goes on after a prompt: `[generated prompt layer]`."""
-    layers = textbook(attentions)
-    return torch.stack([layer[0, PROMPT - 1 :, :PROMPT] for layer in layers], -1)
 
 
 class SoftmaxChanged(TorchFunctionMode):

@@ -21,6 +21,7 @@ import attnlib
 from attnlib.attribution import attributions
 from attnlib.attribution.perturbation import activation_patching, attention_knockout, blank_out
 from attnlib.rollout import generate_with_rollout, rollout_of, stream_with_rollout
+from attnlib.rollout.core import rollout_by_definition, rows_of_generation
 from tests.attnlib.references import (
     LENGTH,
     NEW,
@@ -29,8 +30,6 @@ from tests.attnlib.references import (
     Linear,
     SoftmaxChanged,
     Subject,
-    prompts_rows,
-    textbook,
 )
 
 HOME = str(Path(attnlib.__file__).parent)
@@ -139,13 +138,15 @@ def padded(subject: Subject, real: slice, padding: slice) -> Found:
         attentions = subject.attentions(subject.one[:, real])
     else:
         attentions = [each[:1, :, real, real] for each in subject.attentions(ids, attention_mask=mask)]
-    asked, alone = (found[0, real, real], found[1]), (textbook(attentions)[-1][0], subject.rollout[1])
+    asked = found[0, real, real], found[1]
+    alone = rollout_by_definition(attentions)[0, -1], subject.rollout[1]
     return tuple(torch.cat([each.flatten() for each in both]) for both in (asked, alone))
 
 
 @way("rollout of 160 tokens")
 def of_many(subject: Subject) -> Found:
-    return rollout_of(subject.model, subject.long), textbook(subject.attentions(subject.long))[-1]
+    attentions = subject.attentions(subject.long)
+    return rollout_of(subject.model, subject.long), rollout_by_definition(attentions)[:, -1]
 
 
 @way("rollout in bfloat16")
@@ -161,7 +162,7 @@ def half(subject: Subject) -> Found:
         except (TypeError, ValueError):  # it wants more than one input: what attnlib said of it stands
             pass
         raise
-    return found, textbook(subject.attentions(subject.ids, eager))[-1]
+    return found, rollout_by_definition(subject.attentions(subject.ids, eager))[:, -1]
 
 
 @way("rollout of what it writes")
@@ -187,7 +188,8 @@ def continuation(subject: Subject) -> Found:
     forced = subject.one[0, PROMPT:]
     found = generate_with_rollout(subject.model, subject.one[:, :PROMPT], continuation=forced)
     # RoBERTa's kin count positions otherwise where they write, and Moshi's window is lost with a cache
-    written, read = subject.generated(forced)[1], prompts_rows(subject.attentions(subject.one[:, :-1]))
+    rolled = rollout_by_definition(subject.attentions(subject.one[:, :-1]))
+    written, read = subject.generated(forced)[1], rows_of_generation(rolled, PROMPT)
     return found.matrix, min(written, read, key=lambda each: float((each - found.matrix).abs().max()))
 
 

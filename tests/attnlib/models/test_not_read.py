@@ -10,7 +10,7 @@ import transformers as hf
 
 from attnlib.attribution import METHODS, attribute
 from attnlib.rollout import generate_with_rollout, rollout, rollout_of, stream_with_rollout
-from tests.attnlib.references import textbook
+from attnlib.rollout.core import rollout_by_definition
 
 ROOT = Path(__file__).parents[3]
 IDS = torch.tensor([[3, 17, 5, 41, 22, 9]])
@@ -67,11 +67,11 @@ def test_models_that_see_or_hear_are_sent_to_the_rollout_of_their_attentions(nam
         assert "give the attentions to attnlib.rollout.rollout()" in str(refusal.value)
     with torch.no_grad():  # which does what is said
         attentions = model(**{reads: given}, output_attentions=True).attentions
-    assert_textbook(rollout(attentions), attentions)
+    assert_defined(rollout(attentions), attentions)
 
 
-def assert_textbook(found, attentions):
-    expected = textbook([attention.double() for attention in attentions])[-1]
+def assert_defined(found, attentions):
+    expected = rollout_by_definition(attentions)[:, -1]
     torch.testing.assert_close(found.double(), expected, atol=1e-5, rtol=1e-4)
 
 
@@ -146,7 +146,7 @@ def test_rollout_of_a_head_that_chooses_is_that_of_its_encoder(family):
     model = kind(kind.config_class(**TEXT | more, **EAGER)).eval()
     with torch.no_grad():
         attentions = model.base_model(IDS, output_attentions=True).attentions
-    assert_textbook(rollout_of(model, IDS), attentions)
+    assert_defined(rollout_of(model, IDS), attentions)
 
 
 @pytest.mark.parametrize("family", SEEING)

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnlib.rollout import attention_flow, flow
+from attnlib.rollout.core import layer_matrix
 
 CASES = json.loads((Path(__file__).parents[2] / "golden" / "attention_flow.json").read_text())["cases"]
 
@@ -29,7 +30,7 @@ def random_attention(layers, n, causal=False, seed=0, sharpness=2.0, batch=None)
 def edges(attention):
     """Every edge of the layered graph: node = boundary * n + token, boundary 0 at the bottom."""
     layers, _, n, _ = attention.shape
-    mixed = (attention.mean(1) + torch.eye(n)) / 2
+    mixed = layer_matrix(attention)  # of every layer
     triples = itertools.product(range(layers), range(n), range(n))
     return [((layer + 1) * n + i, layer * n + j, float(mixed[layer, i, j])) for layer, i, j in triples]
 

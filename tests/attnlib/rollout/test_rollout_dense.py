@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnlib.rollout import dense, null_ratio, rollout, uniform_causal_rollout
+from attnlib.rollout.core import rollout_by_definition, uniform_causal_attention
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 CASES = json.loads((GOLDEN / "rollout.json").read_text())["cases"]
@@ -24,23 +25,8 @@ def softmax_attention(batch=1, layers=3, heads=2, n=5, causal=False, seed=0, dty
     return (2 * scores).softmax(-1).to(dtype)
 
 
-def by_definition(attention, weights=None, residual=True, sink=None):
-    """The equation of the module's docstring, a layer at a time, in float64: every R_l."""
-    layers, heads, n = attention.shape[1:4]
-    weights = torch.full((layers, heads), 1 / heads) if weights is None else weights
-    product, products = torch.eye(n, dtype=torch.float64), []
-    for layer in range(layers):
-        mean = torch.einsum("h,bhqk->bqk", weights[layer].double(), attention[:, layer].double())
-        if sink is not None:
-            total = mean.sum(-1, keepdim=True)
-            mean[..., sink] = 0
-            rest = mean.sum(-1, keepdim=True)
-            mean = torch.where(rest > 0, mean / rest * total, torch.eye(n).double() * total)
-            mean[:, sink] = torch.eye(n).double()[sink] * total[:, sink]
-        mixed = mean + torch.eye(n) if residual else mean
-        product = (mixed / mixed.sum(-1, keepdim=True)) @ product
-        products.append(product)
-    return torch.stack(products, 1)
+def by_definition(attention, weights=None, **options):
+    return rollout_by_definition(attention.unbind(1), weights, **options)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
@@ -51,16 +37,18 @@ def test_matches_the_published_code(case):
     expected = torch.tensor(case["rollout"], dtype=torch.float64)
     torch.testing.assert_close(rollout(attention, weights), expected, atol=1e-6, rtol=0)
     torch.testing.assert_close(rollout(list(attention.unbind(1)), weights), expected, atol=1e-6, rtol=0)
+    torch.testing.assert_close(by_definition(attention, weights)[:, -1], expected, atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize("case", FLOW_CASES, ids=lambda case: case["name"])
 @pytest.mark.parametrize("residual", [True, False])
 def test_matches_the_published_code_of_attention_flow(case, residual):
     attention = torch.tensor(case["attention"], dtype=torch.float64)[:, None]
-    expected = torch.tensor(case["rollout_residual" if residual else "rollout_no_residual"])
-    torch.testing.assert_close(
-        rollout(attention, residual=residual, cumulative=True), expected.double(), atol=1e-6, rtol=0
-    )
+    expected = torch.tensor(case["rollout_residual" if residual else "rollout_no_residual"]).double()
+    rolled = rollout(attention, residual=residual, cumulative=True)
+    torch.testing.assert_close(rolled, expected, atol=1e-6, rtol=0)
+    defined = rollout_by_definition([*attention[:, None]], residual=residual)[0]
+    torch.testing.assert_close(defined, expected, atol=1e-6, rtol=0)
 
 
 patient = settings(max_examples=40)
@@ -217,16 +205,15 @@ def test_refuses(attention, options, message):
 @patient
 @given(st.integers(1, 9), st.integers(1, 5), st.booleans(), st.data())
 def test_null_model_is_rollout_of_uniform_causal_attention(n, layers, residual, data):
-    attention = torch.ones(n, n, dtype=torch.float64).tril()
-    attention = (attention / attention.sum(-1, keepdim=True)).expand(layers, 1, n, n)
+    attention = uniform_causal_attention(n).expand(1, layers, 1, n, n)
     sink = data.draw(st.none() | st.lists(st.integers(0, n - 1), max_size=2))
     positions = st.none() | st.lists(st.integers(-n, n - 1), min_size=1, max_size=3)
     keys, rows = data.draw(positions), data.draw(positions)
-    options = {"residual": residual, "sink": sink, "cumulative": True}
-    expected = rollout(attention, **options)
+    options = {"residual": residual, "sink": sink}
+    (expected,) = by_definition(attention, **options)
     expected = expected if rows is None else expected[:, rows]
     expected = expected if keys is None else expected[..., keys]
-    null = uniform_causal_rollout(n, layers, keys=keys, rows=rows, **options)
+    null = uniform_causal_rollout(n, layers, keys=keys, rows=rows, cumulative=True, **options)
     torch.testing.assert_close(null, expected)
     ratio = null_ratio(expected, null)
     torch.testing.assert_close(ratio, (expected > 0).double())

@@ -10,6 +10,7 @@ from scipy import stats
 from torch import nn
 
 from attnlib.models import Transformer, TransformerConfig
+from attnlib.rollout.core import rollout_by_definition
 from book.chapters.flow.agreement import Sentence, SentenceTask, templates, vocabulary_of
 from book.chapters.flow.layer_agreement import (
     ANY_QUERY,
@@ -81,10 +82,9 @@ def test_correlations_are_scipys_of_scores_made_one_by_one(causal):
         model(ids).logits[0, query, sentence.label].backward()
         hook.remove()
         slopes = table.grad[0].norm(dim=-1)
-        state = torch.eye(n, dtype=torch.float64)
+        rolled = rollout_by_definition(output.attentions.unbind(1))[0]
         for layer in range(3):
-            state = (heads[layer] + torch.eye(n)) / 2 @ state
-            scores = {RAW: heads[layer, query], ROLLOUT: state[query]}
+            scores = {RAW: heads[layer, query], ROLLOUT: rolled[layer, query]}
             for way, score in scores.items():
                 for relevance, wanted in ((BLANK_OUT, changes), (GRADIENT, slopes)):
                     for items, start in ((WORDS, 1), (WITH_CLS, 0)):

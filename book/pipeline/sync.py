@@ -16,7 +16,6 @@ from pathlib import Path
 import jupytext
 from jupytext.cli import jupytext as run_jupytext
 
-from .colab import see_to_texts
 from .execute import write_whole
 
 TOGETHER = Path("build/synced.json")
@@ -84,10 +83,6 @@ def sync() -> int:
         return 1
     for path in ahead:
         os.utime(path)  # the one that was edited counts, whichever was touched later
-    # Twice: what was edited in either is in both before a line of the texts is written here.
-    if status := _jupytext():
-        return status
-    see_to_texts()
     if status := _jupytext():
         return status
     write_whole(TOGETHER, json.dumps({text.stem: said_by(text) for _, text in pairs()}))

@@ -341,6 +341,13 @@ def test_no_page_loads_anything_from_elsewhere(html: Path, links: dict[Path, Lin
     assert outside == []
 
 
+def test_references_are_listed_by_author_and_year(html: Path) -> None:
+    page = parsed(html / "book/references.html")
+    listed = [label.get_text().strip("[]") for label in page.select(".citation .label")]
+    assert "Abnar and Zuidema 2020" in listed and "Spiegel et al. 2025" in listed
+    assert listed == sorted(listed, key=str.casefold)
+
+
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_pages_are_small(html: Path, document: str) -> None:
     # The first page and the slider's have models in them that the reader asks: as much as a chapter.

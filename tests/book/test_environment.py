@@ -97,21 +97,8 @@ def test_dependencies_point_downwards_only() -> None:
     assert upwards == []
 
 
-PUBLIC = {
-    "attnlib.attribution.learned",
-    *(f"attnlib.benchmarking.{name}" for name in ("entering", "exporting", "learned", "recording")),
-    *(
-        f"attnlib.benchmarking.{name}"
-        for name in ("compiling", "population", "programs", "questions", "scoring")
-    ),
-    "attnlib.benchmarking",
-    "attnlib.measures",
-}
-"""What one chapter alone uses, and a user of the library would look for."""
-
-
 def test_a_kernel_that_starts_in_notebooks_finds_library_and_book() -> None:
-    """As JupyterLab, Binder and Colab start it: by the installation alone."""
+    """As JupyterLab and Binder start it: by the installation alone."""
     code = "import attnlib, book.chapters; print(attnlib.__file__, book.chapters.__file__)"
     bare = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(

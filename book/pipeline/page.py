@@ -68,7 +68,7 @@ def make_page(executed: Path, folder: Path) -> Path:
         raise NoChapterError(f"{folder} is there, and holds no such page: name another folder with -o")
     with tempfile.TemporaryDirectory() as scratch:
         stage = Path(scratch, "stage")
-        lay_out(notebook, chapter, stage)
+        lay_out(notebook, chapter, stage, nearest(notebook, chapter, executed))
         pages = render(stage, Path(scratch, "pages"), strict=False)
         write_out(pages)
         shutil.rmtree(folder, ignore_errors=True)
@@ -104,7 +104,7 @@ def title(notebook: nbformat.NotebookNode) -> str:
     return next((found[1] for text in texts if (found := TITLE.search(text))), "")
 
 
-def lay_out(notebook: nbformat.NotebookNode, chapter: str, stage: Path) -> None:
+def lay_out(notebook: nbformat.NotebookNode, chapter: str, stage: Path, beside: Beside | None = None) -> None:
     """A source tree of one chapter, and of the pages that its words lead to."""
     shutil.copytree("book", stage / "book", ignore=NOT_PROSE)
     toc = yaml.safe_load(Path("_toc.yml").read_text(encoding="utf-8"))
@@ -112,7 +112,6 @@ def lay_out(notebook: nbformat.NotebookNode, chapter: str, stage: Path) -> None:
     own = {"format": "jb-book", "root": document, "chapters": [{"file": name} for name in WITH]}
     (stage / "_toc.yml").write_text(yaml.safe_dump(own), encoding="utf-8")
     (stage / "_config.yml").write_text(yaml.safe_dump(config(number_of(chapter, toc))), encoding="utf-8")
-    beside = nearest(notebook, chapter)
     said = mark_changed(notebook, beside)
     fill_absent(notebook, ABSENT if is_finished(notebook) else NOT_YET)
     notebook = clean(notebook)
@@ -155,15 +154,16 @@ def without_target(link: re.Match[str], there: set[str]) -> str:
     return link[0] if named in there else text or words or f"*{named.rpartition('/')[2]}*"
 
 
-def nearest(notebook: nbformat.NotebookNode, chapter: str, builds: Path = Path("build")) -> Beside | None:
-    """The run of a built book whose parameters are most like those of a notebook; None: no book is built."""
+def nearest(notebook: nbformat.NotebookNode, chapter: str, executed: Path) -> Beside | None:
+    """Of other runs in built books, that with parameters most like a notebook's; None: no book is built."""
     own = parameters_of(notebook)
 
     def unlike(path: Path) -> int:
         theirs = parameters_of(nbformat.read(path, as_version=4))
         return sum(own.get(name) != theirs.get(name) for name in own | theirs)
 
-    built = sorted(builds.glob(f"*/notebooks/{chapter}.ipynb"))
+    there = sorted(Path("build").glob(f"*/notebooks/{chapter}.ipynb"))
+    built = [path for path in there if path.resolve() != executed.resolve()]
     if not built:
         return None
     path = min(built, key=unlike)

@@ -72,13 +72,19 @@ def waits_longest(profile: str) -> str:
 
 
 def about_to_run(jobs: Iterable[tuple[Any, Any]], profile: str) -> list[str]:
-    """A line for each chapter that is about to run: how long it took the last time, and why it runs."""
+    """A line for each chapter that is about to run: how long it took the last time, and why it runs.
+
+    Where there are no pages yet, a last line says how to read a chapter before the book is finished.
+    """
     lines = []
     for job, reason in jobs:
         if job.rule.name == "notebook":
             name = job.wildcards.notebook
             lines.append(f"{name:<23}  {expected(name, profile):<19}  {why(reason)}")
-    return sorted(lines)
+    early = (
+        f"A chapter that is done can be read at once: make page FILE=build/{profile}/notebooks/CHAPTER.ipynb"
+    )
+    return [*sorted(lines), early] if lines and not Path(f"build/{profile}/html").exists() else sorted(lines)
 
 
 def expected(name: str, profile: str) -> str:

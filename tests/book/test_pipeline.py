@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import nbformat
@@ -41,7 +42,7 @@ from book.pipeline.download import write_out
 from book.pipeline.execute import ChapterError, clean, run_chapter, write_whole
 from book.pipeline.kept import discard_others
 from book.pipeline.profiles import ProfileError
-from book.pipeline.reached import files_reached
+from book.pipeline.reached import about_to_run, files_reached
 from book.pipeline.stage import BookError, assemble, put_model, records_table, status_table
 from book.pipeline.sweep import (
     Planned,
@@ -759,6 +760,21 @@ def test_a_dry_run_throws_nothing_away(project: Path, monkeypatch: pytest.Monkey
 def test_what_the_chapter_that_waits_longest_needs_is_executed_first() -> None:
     command = building.snakemake("smoke", 2, [])
     assert command[command.index("--prioritize") + 1] == "build/smoke/runs/where_attention_tells.json"
+
+
+def test_a_first_build_says_how_to_read_a_chapter_before_all_are_done(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    changed = ("updated_input", "updated_input_run", "incomplete_output", "input_changed", "code_changed")
+    reason = SimpleNamespace(missing_output=["x"], software_stack_changed=False, **dict.fromkeys(changed, ()))
+    job = SimpleNamespace(
+        rule=SimpleNamespace(name="notebook"), wildcards=SimpleNamespace(notebook="methods")
+    )
+    line, early = about_to_run([(job, reason)], "smoke")
+    assert line.split() == ["methods", "not", "built", "yet"]
+    assert early.endswith("make page FILE=build/smoke/notebooks/CHAPTER.ipynb")
+    Path("build/smoke/html").mkdir(parents=True)
+    assert about_to_run([(job, reason)], "smoke") == [line]
+    assert about_to_run([], "smoke") == []
 
 
 def test_a_dry_run_says_what_it_would_do() -> None:

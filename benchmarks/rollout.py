@@ -32,6 +32,7 @@ import transformers
 from timing import common_options, shown, write_machine, write_table
 from torch import Tensor
 
+from attnlib.models.attention import once
 from attnlib.rollout import attention_flow, generate_with_rollout, rollout, rollout_of, stream_with_rollout
 
 transformers.logging.set_verbosity_error()
@@ -152,7 +153,7 @@ def forward_work(method: str, n: int, device: str) -> Callable[[], Any]:
     if method == "plain forward":  # without language-model head, as rollout_of goes
         return lambda: model.model(ids, use_cache=False)
     if method.startswith(BEFORE):
-        options["kernel"] = "blocks" if "all keys" in method else "fused"
+        once.FROM = sys.maxsize
     return lambda: rollout_of(model, ids, **options)
 
 
@@ -185,8 +186,8 @@ def generation_work(method: str, n: int, device: str) -> Callable[[], Any]:
     if method == "plain generate":
         return generate
     if method.startswith(BEFORE):
-        again = {"keys": range(PROMPT), "cumulative": True, "kernel": "blocks"}
-        return lambda: rollout_of(model, generate()[:, :-1], **again)
+        once.FROM = sys.maxsize
+        return lambda: rollout_of(model, generate()[:, :-1], keys=range(PROMPT), cumulative=True)
     if method == "generate_with_rollout":
         return lambda: generate_with_rollout(model, ids, NEW, do_sample=False)
     return lambda: list(stream_with_rollout(model, ids, NEW, do_sample=False))

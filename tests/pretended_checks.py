@@ -324,13 +324,13 @@ def test_rollout_of_attention_that_is_there(way: str) -> None:
     drawn = torch.rand(2, 2, 2, 9, 9, generator=torch.Generator().manual_seed(0))
     attention = drawn.tril().add(1e-9).softmax(-1)
     agree(rollout(attention.to(NAME), **there(WAYS[way])), rollout(attention, **WAYS[way]))
-    if not {"sink", "cumulative"} & WAYS[way].keys():  # flow knows neither, and is computed on the processor
+    if not WAYS[way].keys() - {"rows"}:  # flow knows no others, and is computed on the processor
         flow = attention_flow(attention.to(NAME), **there(WAYS[way]))
         assert torch.allclose(flow, attention_flow(attention, **WAYS[way]), atol=1e-5)
 
 
 @pytest.mark.parametrize("padded", [False, True])
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", [way for way in WAYS if way not in ("without residual", "weighted")])
 def test_rollout_while_a_model_runs(way: str, padded: bool) -> None:
     model, mask = own(), MASK if padded else None
     on_it = None if mask is None else mask.to(NAME)

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float64, Int, Int32
+from jaxtyping import Float64, Int, Int32
 from torch import Tensor
 
 from attnlib.options import plain_options
@@ -36,9 +36,7 @@ within int32."""
 @plain_options
 def attention_flow(
     attentions: Attentions,
-    head_weights: Float[Tensor, "layer head"] | None = None,
     *,
-    residual: bool = True,
     normalise: bool = True,
     rows: Sequence[int] | Int[Tensor, " row"] | None = None,
     keys: Sequence[int] | Int[Tensor, " column"] | None = None,
@@ -51,8 +49,6 @@ def attention_flow(
 
     Args:
         attentions: as in `rollout`.
-        head_weights: as in `rollout`.
-        residual: as in `rollout`.
         normalise: divide each row by its sum over all keys (then `keys` are picked afterwards); else the flow
             itself, at most 1.
         rows: query positions to compute; all by default.
@@ -64,7 +60,7 @@ def attention_flow(
     Raises:
         ValueError: as `rollout`; or attention is negative.
     """
-    mixer = Mixer(attentions, head_weights, residual)
+    mixer = Mixer(attentions)
     matrices = torch.stack([matrix.detach().cpu().double() for matrix in mixer.upwards()], 1).numpy()
     if (matrices < 0).any():
         raise ValueError(f"attentions must not be negative, capacities cannot be. Got {matrices.min():.3g}.")

@@ -41,9 +41,10 @@ from attnlib.options import plain_options
 from attnlib.pieces import pieces
 from attnlib.rollout.beside import beside_tokens, of_all, of_prompt
 from attnlib.rollout.collected import Collected, follow
+from attnlib.rollout.core import uniform_causal_attention
 from attnlib.rollout.dense import sink_mask
 from attnlib.rollout.null import null_ratio, uniform_causal_rollout
-from attnlib.rollout.recursion import Recursion, one_hot, refuse_other_layers
+from attnlib.rollout.recursion import Recursion, one_hot
 
 UNINFORMATIVE: frozenset[str] = frozenset({"a", "an", "the", *string.punctuation, *"‘’“”–—…¿¡«»"})
 """What says little about what a model drew on: articles and punctuation. The default of `ignore` in
@@ -72,8 +73,6 @@ class GenerativeRollout:
         words: the prompt's tokens as text; empty if there was no tokenizer.
         special: True for prompt tokens that are no text (the beginning of the sequence, say).
         sink: prompt positions that were left out as sinks; negative ones count from the prompt's end.
-        residual: whether residual connections were followed.
-        head_weights: what heads were weighted by; None for alike.
         raw: whether the matrix is attention, layer by layer (`raw_attention`), and not its product.
         beside: what the model was given beside tokens (`pixel_values`), for all those that it read.
     """
@@ -84,8 +83,6 @@ class GenerativeRollout:
     words: tuple[str, ...] = ()
     special: tuple[bool, ...] = ()
     sink: Sequence[int] | None = None
-    residual: bool = True
-    head_weights: Float[Tensor, "layer head"] | None = None
     raw: bool = False
     beside: dict[str, Any] = field(default_factory=dict, repr=False)
 
@@ -120,16 +117,12 @@ class GenerativeRollout:
         generated, prompt, layers = self.matrix.shape
         if not generated:
             return self
-        null = uniform_causal_rollout(
-            prompt + generated - 1,
-            1 if self.raw else layers,  # attention has the same null in every layer
-            keys=range(prompt),
-            rows=range(prompt - 1, prompt + generated - 1),
-            head_weights=self.head_weights,
-            residual=self.residual,
-            cumulative=True,
-            sink=self.sink,
-        )
+        rows = range(prompt - 1, prompt + generated - 1)
+        if self.raw:
+            null = uniform_causal_attention(rows.stop)[None, rows, :prompt]
+        else:
+            how: Any = {"keys": range(prompt), "rows": rows, "cumulative": True, "sink": self.sink}
+            null = uniform_causal_rollout(rows.stop, layers, **how)
         return replace(self, matrix=null_ratio(self.matrix, null.permute(1, 2, 0).expand_as(self.matrix)))
 
     def informative(self, ignore: Ignore = UNINFORMATIVE) -> Bool[Tensor, " prompt"]:
@@ -190,8 +183,6 @@ def generate_with_rollout(
     attention_mask: Int[Tensor, "1 prompt"] | Bool[Tensor, "1 prompt"] | None = None,
     tokenizer: Any = None,
     sink: Sequence[int] | None = None,
-    residual: bool = True,
-    head_weights: Float[Tensor, "layer head"] | None = None,
     **generate_kwargs: Any,
 ) -> GenerativeRollout:
     """Generate from a prompt, and follow every generated token back to the prompt.
@@ -213,8 +204,6 @@ def generate_with_rollout(
         attention_mask: 1 for tokens, 0 for padding, which is dropped from the prompt.
         tokenizer: for the text of the prompt's tokens, which `GenerativeRollout.top` needs.
         sink: as in `rollout`; prompt positions.
-        residual: as in `rollout`.
-        head_weights: as in `rollout`.
         **generate_kwargs: handed to `model.generate`. What of it the model's forward reads (`pixel_values`,
             `token_type_ids`, `position_ids`) may be given with a continuation, too.
 
@@ -238,7 +227,6 @@ def generate_with_rollout(
     prompt = check_generation(model, input_ids, attention_mask, new, options)
     assert input_ids is not None
     beside = of_prompt(brought_by_name(model, beside), input_ids, attention_mask)
-    refuse_other_layers(head_weights, model)
     collected = Collected()
     if forced is not None:
         ids = torch.cat([prompt, forced.to(prompt)], 1)
@@ -252,11 +240,9 @@ def generate_with_rollout(
     stays = None if sink is None else sink_mask(sink, length, ids.device, read.shape[1] - length)
     recursion = Recursion(
         one_hot(torch.arange(length, device=ids.device), (1, read.shape[1]), model_dtype(model)),
-        head_weights=head_weights,
-        residual=residual,
         cumulative=True,
         stays=stays,
-        kernel="once",
+        once=True,
         first_kept=length - 1,
     )
     settings: Any = options.get("generation_config") or model.generation_config
@@ -271,8 +257,7 @@ def generate_with_rollout(
     if not bool(torch.isfinite(matrix).all()):
         raise ValueError("The model's attention must be finite. Got NaN or infinity.")
     words, special = describe(prompt[0], tokenizer)
-    how = sink, residual, head_weights
-    return GenerativeRollout(ids[0, length:], prompt[0], matrix, words, special, *how, beside=beside)
+    return GenerativeRollout(ids[0, length:], prompt[0], matrix, words, special, sink, beside=beside)
 
 
 def raw_attention(model: nn.Module, result: GenerativeRollout) -> GenerativeRollout:
@@ -294,8 +279,7 @@ def raw_attention(model: nn.Module, result: GenerativeRollout) -> GenerativeRoll
         layers.append(mean[0, length - 1 :, :length].to(read.device))
 
     second_pass(model, keep, read, length, result.beside)
-    plain: dict[str, Any] = {"sink": None, "residual": False, "head_weights": None, "raw": True}
-    return replace(result, matrix=torch.stack(layers, -1), **plain)
+    return replace(result, matrix=torch.stack(layers, -1), sink=None, raw=True)
 
 
 def second_pass(

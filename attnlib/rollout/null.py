@@ -5,8 +5,7 @@ In a causal model every query can look at itself and what is before it. If it lo
     A[q, k] = 1 / (q + 1)  for k <= q
 
 rollout would still prefer early keys (they are in every later query's reach, layer after layer) and the query
-itself (the residual). `uniform_causal_rollout` is that pattern, and `null_ratio` divides by it. Head weights
-`w_lh` matter here by their sum only: `sum_h w_lh A` is `A` times that sum, beside an identity that weighs 1.
+itself (the residual). `uniform_causal_rollout` is that pattern, and `null_ratio` divides by it.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from attnlib.options import plain_options
-from attnlib.rollout.dense import refuse_no_weights, sink_mask, token_indices
+from attnlib.rollout.dense import sink_mask, token_indices
 from attnlib.rollout.recursion import one_hot
 
 
@@ -29,8 +28,6 @@ def uniform_causal_rollout(
     *,
     keys: Sequence[int] | Int[Tensor, " key"] | None = None,
     rows: Sequence[int] | Int[Tensor, " query"] | None = None,
-    head_weights: Float[Tensor, "layer head"] | None = None,
-    residual: bool = True,
     cumulative: bool = False,
     sink: Sequence[int] | None = None,
 ) -> Float[Tensor, "query key"] | Float[Tensor, "layer query key"]:
@@ -43,13 +40,11 @@ def uniform_causal_rollout(
         layers: layers.
         keys: key positions to return; all by default.
         rows: query positions to return; all by default.
-        head_weights: as in `rollout`.
-        residual: as in `rollout`.
         cumulative: as in `rollout`: `[layer query key]`.
         sink: as in `rollout`.
 
     Raises:
-        ValueError: no tokens or layers, a position out of range, or head weights of other layers.
+        ValueError: no tokens or layers, or a position out of range.
 
     Example:
         >>> uniform_causal_rollout(2, layers=1)
@@ -58,10 +53,6 @@ def uniform_causal_rollout(
     """
     if n < 1 or layers < 1:
         raise ValueError(f"n and layers must be at least 1. Got {n} and {layers} instead.")
-    refuse_no_weights(head_weights, residual)
-    sums = [1.0] * layers if head_weights is None else head_weights.double().sum(1).tolist()
-    if len(sums) != layers:
-        raise ValueError(f"head_weights must be [layer head] of {layers} layers. Got {len(sums)} instead.")
     cpu = torch.device("cpu")
     columns = torch.arange(n) if keys is None else token_indices(keys, n, "keys", cpu)
     queries = slice(None) if rows is None else token_indices(rows, n, "rows", cpu)
@@ -69,9 +60,9 @@ def uniform_causal_rollout(
     seen = stays.cumsum(0)
     alone = (seen == 0) | (stays == 0)
     state, states = one_hot(columns, (1, n), torch.float64)[0], []
-    for total in sums:
+    for _ in range(layers):
         mean = torch.where(alone, state, (state * stays).cumsum(0) / seen.clamp(min=1))
-        state = (mean * total + state) / (total + 1) if residual else mean * (total != 0)
+        state = (mean + state) / 2
         states.append(state[queries])
     return torch.stack(states) if cumulative else states[-1]
 

@@ -3,20 +3,19 @@ r"""Rollout, one layer at a time, of a model that runs or has run.
 From the first layer up, column by column:
 
     R_0 = I[:, keys]        R_l = (P + R_(l-1)) / (t + 1)
-    P = sum_h w_h A_lh R_(l-1)        t = sum_h w_h A_lh 1
+    P = mean_h A_lh R_(l-1)        t = mean_h A_lh 1
 
 The same as `attnlib.rollout.dense`: with sinks, `R_(l-1)` goes in without its sinks' rows, and one more
 column, 1 on every other row, tells what is left of each row's attention to divide by.
 
-Of a few queries, from the last layer down: with `A = sum_h w_h A_lh`, a layer is
+Of a few queries, from the last layer down: with `A = mean_h A_lh`, a layer is
 
     M = diag(a) A diag(c) + diag(b)        X <- X M
 
 and `X`, with a row for every query asked for, starts as those of the identity. Plainly `c = 1` and
-`a = b = 1 / (t + 1)`; without the residual connection `a = 1 / t` and `b = 0`. With sinks `c` is 0 there, and
-`a` is `t / (A c)` times as large. Sinks, rows that look at sinks only, and padding are left alone: `a = 0`,
-`b = 1`. The model runs as it would without us. Its queries and keys are kept, and attention is formed from
-them again, of those queries that count.
+`a = b = 1 / 2`. With sinks `c` is 0 there, and `a` is `1 / (A c)` times as large. Sinks, rows that look at
+sinks only, and padding are left alone: `a = 0`, `b = 1`. The model runs as it would without us. Its queries
+and keys are kept, and attention is formed from them again, of those queries that count.
 """
 
 from __future__ import annotations
@@ -30,10 +29,9 @@ from torch import Tensor, nn
 
 from attnlib.models.attention import once
 from attnlib.models.attention.call import AttentionCall, Product, Wanted
-from attnlib.models.attention.forward import Mask, n_layers, watched_pass
+from attnlib.models.attention.forward import Mask, watched_pass
 from attnlib.models.attention.interface import changed_from_outside, implementations
 from attnlib.models.transformer import Transformer
-from attnlib.rollout.dense import refuse_no_weights
 
 Rows = Float[Tensor, "batch row token"]
 
@@ -53,19 +51,15 @@ class Recursion:
         start: Float[Tensor, "batch token column"],
         *,
         real: Bool[Tensor, "batch token"] | None = None,
-        head_weights: Float[Tensor, "layer head"] | None = None,
-        residual: bool = True,
         cumulative: bool = False,
         stays: Bool[Tensor, " token"] | None = None,
-        kernel: str = "auto",
+        once: bool = False,
         first_kept: int = 0,
         identity: bool = False,
     ) -> None:
-        refuse_no_weights(head_weights, residual)
         self.state, self.layer, self.history = start, 0, list[Tensor]()
-        self.real, self.head_weights, self.residual, self.stays = real, head_weights, residual, stays
-        self.cumulative, self.kernel, self.first_kept = cumulative, kernel, first_kept
-        self.identity = identity
+        self.real, self.stays, self.cumulative = real, stays, cumulative
+        self.once, self.first_kept, self.identity = once, first_kept, identity
 
     def __call__(self, call: AttentionCall) -> Generator[Wanted, Product, None]:
         """One layer."""
@@ -85,7 +79,7 @@ class Recursion:
         """`R_l` of the queries, from `R_(l-1)` of keys and queries, both of which stop before token `end`."""
         end = keys.shape[1] if end is None else end
         first_key, first_query = end - keys.shape[1], end - queries.shape[1]
-        weights, columns = self._weights_of_layer(call), keys
+        columns = keys
         if self.stays is not None:
             stays = self.stays[first_key:end, None].to(keys.dtype)
             columns = torch.cat([keys * stays, stays.expand(len(keys), -1, 1)], -1)
@@ -95,7 +89,7 @@ class Recursion:
             assert self.real is not None
             columns = torch.cat([columns, ~self.real[:, first_key:end, None]], -1)
         identity = self.identity and not self.layer and columns is keys
-        product, total = yield Wanted(columns, weights, self.kernel, identity)
+        product, total = yield Wanted(columns, self.once, identity)
         if may_leak:
             self._refuse_leaks(product[..., -1].detach(), slice(first_query, end))
             product = product[..., :-1]
@@ -103,12 +97,7 @@ class Recursion:
             product, rest = product[..., :-1], product[..., -1:]
             alone = (rest == 0) | ~self.stays[first_query:end, None]
             product = torch.where(alone, queries, product / torch.where(alone, 1, rest)) * total
-        if self.residual:
-            state = (product + queries) / (total + 1)
-        elif isinstance(total, Tensor):
-            state = product / torch.where(total == 0, 1, total)
-        else:
-            state = product / (total or 1)
+        state = (product + queries) / (total + 1)
         if self.real is None:
             return state
         real = self.real[:, first_query:end, None]
@@ -131,17 +120,6 @@ class Recursion:
                 "(AttentionMaskInterface.register), give prompts one by one, without padding, or choose "
                 'another kernel with model.set_attn_implementation("sdpa").'
             )
-
-    def _weights_of_layer(self, call: AttentionCall) -> Tensor | None:
-        if self.head_weights is None:
-            return None
-        layers, heads = self.head_weights.shape
-        if self.layer >= layers or heads != call.query.shape[1]:
-            raise ValueError(
-                f"head_weights must be [layer head] of the model. Got {layers} layers of {heads} heads; "
-                f"layer {self.layer} has {call.query.shape[1]} heads."
-            )
-        return self.head_weights[self.layer].to(self.state)
 
 
 class Descent(Recursion):
@@ -182,7 +160,6 @@ class Descent(Recursion):
         rows = self.asked[:, :0]
         while self.calls:
             call = self.calls.pop()
-            self.layer = len(self.calls)
             if self.cumulative or not rows.shape[1]:
                 rows = torch.cat([self.asked, rows], 1)
             with torch.autocast(call.query.device.type, enabled=False):
@@ -191,10 +168,9 @@ class Descent(Recursion):
 
     def _through(self, call: AttentionCall, x: Rows) -> Rows:
         """`X M`."""
-        weights = self._weights_of_layer(call)
         moved, left = torch.zeros_like(x), torch.zeros_like(x)
-        for example, queries, keys, mean in once.head_means(call, weights, needed=x.any(1)):
-            ahead, alone = self._shares(example, queries, keys, mean, once.sum_of(weights))
+        for example, queries, keys, mean in once.head_means(call, needed=x.any(1)):
+            ahead, alone = self._shares(example, queries, keys, mean)
             moved[example][:, keys].addmm_(x[example][:, queries] * ahead, mean)
             left[example][:, queries] = x[example][:, queries] * alone
         if self.stays is not None:
@@ -202,17 +178,15 @@ class Descent(Recursion):
         return moved.add_(left)
 
     def _shares(
-        self, example: int, queries: slice, keys: slice, mean: Float[Tensor, "query key"], total: float
+        self, example: int, queries: slice, keys: slice, mean: Float[Tensor, "query key"]
     ) -> tuple[Float[Tensor, " query"], Float[Tensor, " query"]]:
         """`a` and `b`."""
-        norm = total + 1 if self.residual else total or 1.0
-        ahead = mean.new_full((len(mean),), 1 / norm)
-        alone = mean.new_full((len(mean),), self.residual / norm)
+        ahead, alone = mean.new_full((2, len(mean)), 0.5)
         if self.stays is not None:
             rest = mean @ self.stays[keys].to(mean)
             only_sinks = (rest == 0) | ~self.stays[queries]
-            ahead = torch.where(only_sinks, 0, total / rest) / norm
-            alone = (self.residual + total * only_sinks) / norm
+            ahead = torch.where(only_sinks, 0, 1 / rest) / 2
+            alone = (1.0 + only_sinks) / 2
         if self.real is not None:
             real = self.real[example, queries]
             ahead, alone = torch.where(real, ahead, 0), torch.where(real, alone, 1)
@@ -229,17 +203,6 @@ def _may_be_formed_again(model: nn.Module, input_ids: Int[Tensor, "batch token"]
         and precisions <= set(once.PRECISIONS)
         and not changed_from_outside()
     )
-
-
-def refuse_other_layers(head_weights: Any, model: nn.Module) -> None:
-    """Raise a `ValueError` for weights of more or fewer layers than the model has, where it says how many."""
-    layers = n_layers(model)
-    of_layers = isinstance(head_weights, Tensor) and head_weights.ndim == 2
-    if of_layers and layers not in (None, len(head_weights)):
-        raise ValueError(
-            f"head_weights must be [layer head] of the model, which has {layers} layers. Got "
-            f"{len(head_weights)} instead."
-        )
 
 
 def one_hot(

@@ -25,7 +25,7 @@ from attnlib.options import plain_options
 from attnlib.rollout.beside import beside_tokens, of_prompt
 from attnlib.rollout.dense import sink_mask
 from attnlib.rollout.generative import check_generation, generate
-from attnlib.rollout.recursion import Recursion, one_hot, refuse_other_layers
+from attnlib.rollout.recursion import Recursion, one_hot
 from attnlib.undoing import undone
 
 _ONE_BY_ONE = (
@@ -52,8 +52,6 @@ def stream_with_rollout(
     *,
     attention_mask: Int[Tensor, "1 prompt"] | Bool[Tensor, "1 prompt"] | None = None,
     sink: Sequence[int] | None = None,
-    residual: bool = True,
-    head_weights: Float[Tensor, "layer head"] | None = None,
     **generate_kwargs: Any,
 ) -> Iterator[StreamedToken]:
     """The rows of `generate_with_rollout`, each as soon as its token is generated.
@@ -66,8 +64,6 @@ def stream_with_rollout(
         max_new_tokens: as in `generate_with_rollout`.
         attention_mask: as in `generate_with_rollout`.
         sink: as in `rollout`; prompt positions.
-        residual: as in `rollout`.
-        head_weights: as in `rollout`.
         **generate_kwargs: handed to `model.generate`; but no assistant models, and no static caches, whose
             steps and keys are not the tokens generated; nor `use_cache=False`, nor prefilling in chunks.
 
@@ -95,10 +91,9 @@ def stream_with_rollout(
         raise ValueError(
             f"{type(model).__name__} does not say how many layers it has. Use generate_with_rollout."
         )
-    refuse_other_layers(head_weights, model)
     columns = torch.arange(prompt.shape[1], device=prompt.device)
     start = one_hot(columns, (1, prompt.shape[1] + max_new_tokens), model_dtype(model))
-    recursion = _CachedRecursion(start, layers, stays=stays, residual=residual, head_weights=head_weights)
+    recursion = _CachedRecursion(start, layers, stays=stays)
     return _rows(model, recursion, prompt, max_new_tokens, generate_kwargs)
 
 

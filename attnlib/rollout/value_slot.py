@@ -31,12 +31,10 @@ from attnlib.models.devices import brought_by_name
 from attnlib.naming import unknown
 from attnlib.options import plain_options
 from attnlib.rollout.dense import sink_mask, token_indices
-from attnlib.rollout.recursion import Descent, Recursion, one_hot, refuse_other_layers
+from attnlib.rollout.recursion import Descent, Recursion, one_hot
 
 FEW_KEYS = 256
 """So many columns cost less than going down for a few rows."""
-
-KERNELS = ("auto", "fused", "blocks")
 
 OnLayer = Callable[[int, Float[Tensor, "batch query key"]], None]
 
@@ -64,11 +62,8 @@ def rollout_of(
     keys: Sequence[int] | Int[Tensor, " key"] | None = None,
     *,
     rows: Sequence[int] | Int[Tensor, " query"] | None = None,
-    head_weights: Float[Tensor, "layer head"] | None = None,
-    residual: bool = True,
     cumulative: bool = False,
     sink: Sequence[int] | None = None,
-    kernel: str = "auto",
     **model_inputs: Any,
 ) -> Float[Tensor, "batch query key"] | Float[Tensor, "batch layer query key"]:
     r"""Rollout of one forward pass: what `rollout` gives for the model's attention, without that attention.
@@ -105,11 +100,8 @@ def rollout_of(
         keys: key positions to return (columns), the same for all of the batch; all by default.
         rows: query positions to return; all by default. Negative positions count from the end, here as
             everywhere.
-        head_weights: as in `rollout`.
-        residual: as in `rollout`.
         cumulative: as in `rollout`: `[batch layer query key]`.
         sink: as in `rollout`. Fused, one column more.
-        kernel: "auto"; or "fused" or "blocks", to insist on one of the ways of elsewhere.
         **model_inputs: handed to the model (`token_type_ids`, `position_ids`).
 
     Returns:
@@ -119,18 +111,15 @@ def rollout_of(
         ValueError: there are no tokens, or more than the model's context; the model is an encoder-decoder
             (its encoder alone is none), reads a learned prompt (PEFT), mixes tokens by more than attention
             (recurrence, convolution), or computes attention outside of the interface; its kernel does not
-            leave out padding, or the mask has gaps between tokens; shapes do not fit; there is no such
-            kernel, and no such option of the model's forward either; the model computes NaN.
+            leave out padding, or the mask has gaps between tokens; shapes do not fit; the model's forward has
+            no such option; the model computes NaN.
     """
     read = read_names(model) if model_inputs else []
     if "input_ids" in read and (swallowed := [name for name in model_inputs if name not in read]):
         own = [*inspect.signature(rollout_of).parameters][1:-1]
         what = f"an option of rollout_of, or of {type(model).__name__}.forward,"
         raise unknown(what, swallowed[0], dict.fromkeys([*own, *read]))
-    if kernel not in KERNELS:
-        raise unknown("kernel", kernel, KERNELS)
     input_ids, attention_mask = check_prompt(model, input_ids, attention_mask)
-    refuse_other_layers(head_weights, model)
     model_inputs = brought_by_name(model, model_inputs)
     batch, n, device = *input_ids.shape, input_ids.device
     columns = torch.arange(n, device=device) if keys is None else token_indices(keys, n, "keys", device)
@@ -140,26 +129,23 @@ def rollout_of(
 
     options: dict[str, Any] = {
         "real": real,
-        "head_weights": head_weights,
-        "residual": residual,
         "cumulative": cumulative,
         "stays": None if sink is None else sink_mask(sink, n, device),
     }
     if queries is None or not len(queries) or len(queries) + FEW_KEYS >= len(columns):
         start = one_hot(columns, (batch, n), dtype)
-        way = "once" if kernel == "auto" else kernel
-        recursion = Recursion(start, kernel=way, identity=keys is None, **options)
+        recursion = Recursion(start, once=True, identity=keys is None, **options)
         watched_pass(model, [recursion], input_ids, attention_mask, **model_inputs)
         states = recursion.history if cumulative else [recursion.state]
         states = [state.to(device) for state in states]
         states = states if queries is None else [state[:, queries] for state in states]
     else:
         descent = Descent(queries, (batch, n), dtype, **options)
-        if kernel == "auto" and descent.read(model, input_ids, attention_mask, **model_inputs):
+        if descent.read(model, input_ids, attention_mask, **model_inputs):
             states = descent.down()
         else:  # a column per row asked for, to differentiate by; any value does
             start = torch.zeros(batch, n, len(queries), dtype=dtype, device=device).requires_grad_()
-            recursion = Recursion(start, kernel=kernel, **options)
+            recursion = Recursion(start, **options)
             watched_pass(model, [recursion], input_ids, attention_mask, gradients=True, **model_inputs)
             above = recursion.history if cumulative else [recursion.state]
             states = [_backwards(start, state.to(device), queries) for state in above]

@@ -195,7 +195,7 @@ class GenerationExplorer(Asking, Examples):
             encode: from the text to ids ``[1 prompt]``, for a chat template, say; by default the tokenizer.
             ignore: what the filter hides.
             max_prompt_tokens: the longest prompt that is accepted; the model's context limits it, too.
-            **options: handed to `stream_with_rollout`: sink, residual, head_weights, do_sample ...
+            **options: handed to `stream_with_rollout`: sink, do_sample ...
         """
         explorer = LiveGenerationExplorer(title=title, asked=prompt)
         explorer.model, explorer.tokenizer, explorer.options = model, tokenizer, options
@@ -238,14 +238,12 @@ class LiveGenerationExplorer(GenerationExplorer):
                 "Shorten it."
             )
         stream = stream_with_rollout(self.model, ids, self.max_new_tokens, **self.options)
-        how = {
-            name: self.options[name] for name in ("sink", "residual", "head_weights") if name in self.options
-        }
+        sink = self.options.get("sink")
         tokens: list[int] = []
         rows: list[torch.Tensor] = []
 
         def so_far() -> GenerativeRollout:
-            return GenerativeRollout(torch.tensor(tokens), ids[0].cpu(), torch.stack(rows), **how)
+            return GenerativeRollout(torch.tensor(tokens), ids[0].cpu(), torch.stack(rows), sink=sink)
 
         try:
             for token, row in stream:

@@ -1,8 +1,8 @@
 r"""One layer's attention, at the moment it is computed: changed, and multiplied with matrices of ours.
 
-With `A_h` the attention of the layer's head `h`, `w_h` the head's weight and `X` a matrix `[key column]`:
+With `A_h` the attention of the layer's head `h` and `X` a matrix `[key column]`:
 
-    P = sum_h w_h A_h X            t = sum_h w_h A_h 1
+    P = mean_h A_h X            t = mean_h A_h 1
 
 There are three ways to `P` and `t`, and `products` chooses by shape:
 
@@ -102,14 +102,12 @@ class Wanted(NamedTuple):
 
     Attributes:
         matrix: `X`, in the precision to multiply in; None for the identity: `P` is then the mean over heads.
-        weights: `w_h`; `1 / heads` for None.
-        kernel: "fused", "blocks", or "auto"; or "once", for that where it is faster, and else for "auto".
+        once: whether the layer's output may be computed with it, where that is faster.
         identity: whether the matrix is known to be the identity: `once` does not multiply by it.
     """
 
     matrix: Float[Tensor, "batch key column"] | None = None
-    weights: Float[Tensor, " head"] | None = None
-    kernel: str = "auto"
+    once: bool = False
     identity: bool = False
 
 
@@ -237,24 +235,16 @@ class AttentionCall:
         return not self.knows_mask or bool(self.visible()[..., -1, -1].all())
 
     def products(self, wanted: Sequence[Wanted]) -> list[Product]:
-        """`P` and `t` for everything that is wanted; attention is formed once, if at all.
-
-        Raises:
-            ValueError: this model has not got the kernel asked for.
-        """
-        asked = {one.kernel for one in wanted}
-        if asked == {"once"} and len(wanted) == 1 and once.allowed(self):
-            x, weights = wanted[0].matrix, wanted[0].weights
+        """`P` and `t` for everything that is wanted; attention is formed once, if at all."""
+        if len(wanted) == 1 and wanted[0].once and once.allowed(self):
+            x = wanted[0].matrix
             if x is None or (x.dtype == self.dtype and not x.requires_grad):
-                product, self.mixed = once.product(self, None if wanted[0].identity else x, weights)
-                return [(product, once.sum_of(weights))]
-        for kernel, there in (("fused", self.can_fuse), ("blocks", self.can_block)):
-            if kernel in asked and not there:
-                raise ValueError(f'This model\'s attention has no kernel="{kernel}". Use kernel="auto".')
+                product, self.mixed = once.product(self, None if wanted[0].identity else x)
+                return [(product, 1.0)]
         widths = [self.key.shape[2] if one.matrix is None else one.matrix.shape[-1] for one in wanted]
         passes = sum(-(-width // self.query.shape[-1]) for width in widths)
         many = passes > FUSED_PASSES.get(self.query.device.type, 1) or any(x.matrix is None for x in wanted)
-        if not self.can_fuse or "blocks" in asked or (self.can_block and many and "fused" not in asked):
+        if not self.can_fuse or (self.can_block and many):
             return self._by_blocks(wanted)
         return [self._by_fused(one) for one in wanted]
 
@@ -296,7 +286,7 @@ class AttentionCall:
 
     def _by_fused(self, one: Wanted) -> Product:
         width, (batch, heads, keys, _) = self.query.shape[-1], self.key.shape
-        x, weights = one.matrix, one.weights
+        x = one.matrix
         if x is None:
             x = torch.eye(keys, dtype=self.dtype, device=self.key.device).expand(batch, -1, -1)
         known = self.sums_to_1 and all(change.sums_to_1 for change in self.changes)
@@ -310,11 +300,11 @@ class AttentionCall:
             mixed = self.fused(values)[..., :columns].to(x.dtype)
             for change in self.changes:
                 mixed = change.of(mixed, chunk[:, None])
-            parts.append(_mean(mixed, weights))
+            parts.append(mixed.mean(1))
         product = torch.cat(parts, -1) if len(parts) != 1 else parts[0]
         if not known:
             return product[..., :-1], product[..., -1:]
-        return product, 1.0 if weights is None else float(weights.sum())
+        return product, 1.0
 
     def _by_blocks(self, wanted: Sequence[Wanted]) -> list[Product]:
         (batch, heads, queries, _), keys = self.query.shape, self.key.shape[2]
@@ -328,12 +318,12 @@ class AttentionCall:
                 rows = self.rows(start, stop, low, high)
                 for change in self.changes:
                     rows = change.of_rows(rows, start, stop, low, high)
-            means: dict[tuple[int, torch.dtype], Tensor] = {}
+            means: dict[torch.dtype, Tensor] = {}
             for one, (products, totals) in zip(wanted, found, strict=True):
-                kind = id(one.weights), self.dtype if one.matrix is None else one.matrix.dtype
-                if (mean := means.get(kind)) is None:
-                    mean = means[kind] = _mean(rows.to(kind[1]), one.weights)
                 x = one.matrix
+                dtype = self.dtype if x is None else x.dtype
+                if (mean := means.get(dtype)) is None:
+                    mean = means[dtype] = rows.to(dtype).mean(1)
                 products.append(pad(mean, (low, keys - high)) if x is None else mean @ x[:, low:high])
                 totals.append(mean.sum(-1, keepdim=True))
         return [(torch.cat(products, 1), torch.cat(totals, 1)) for products, totals in found]
@@ -342,10 +332,6 @@ class AttentionCall:
 def _allowed(mask: Tensor) -> Bool[Tensor, "*batch query key"]:
     """Where a mask of either kind lets queries look."""
     return mask if mask.dtype == torch.bool else mask > torch.finfo(mask.dtype).min / 2
-
-
-def _mean(by_head: Tensor, weights: Tensor | None) -> Float[Tensor, "batch query column"]:
-    return by_head.mean(1) if weights is None else torch.einsum("h,bhqk->bqk", weights, by_head)
 
 
 Change = Callable[[AttentionCall], Affine]

@@ -3,7 +3,7 @@ r"""Attention of long texts formed once, for what a layer computes and for whoev
 A fused kernel keeps no attention: to multiply it with anything else is to form it again. Here it is formed
 for a block of `ROWS` queries and one head at a time, and used while it is in the processor's cache:
 
-    E = 2^(scale log2(e) q k^T - max)        A_h = E / (E 1)        O_h = A_h V        M = sum_h w_h A_h
+    E = 2^(scale log2(e) q k^T - max)        A_h = E / (E 1)        O_h = A_h V        M = mean_h A_h
 
 with `O_h` the head's output, and `M` what rollout is made of: multiplied with a matrix, and forgotten. It is
 the softmax, exactly. (`2^x` takes a quarter of the time of `e^x` on CPUs.) Memory is that of two blocks,
@@ -54,14 +54,14 @@ def allowed(call: Any) -> bool:
 
 
 def product(
-    call: Any, x: Float[Tensor, "batch key column"] | None, weights: Float[Tensor, " head"] | None
+    call: Any, x: Float[Tensor, "batch key column"] | None
 ) -> tuple[Float[Tensor, "batch query column"], Float[Tensor, "batch head query channel"]]:
     """`M X`, or `M` where `X` is None, and `O`."""
     (batch, heads, n, _), channels = call.query.shape, call.value.shape[-1]
     found = call.query.new_zeros(batch, n, n if x is None else x.shape[-1])
     output = call.query.new_empty(batch, n, heads, channels).transpose(1, 2)
     reach = [] if x is None else _reach(x)
-    for example, queries, keys, mean in head_means(call, weights, output):
+    for example, queries, keys, mean in head_means(call, output):
         if x is None:
             found[example, queries, keys] = mean
         else:
@@ -72,7 +72,6 @@ def product(
 @torch.no_grad()
 def head_means(
     call: Any,
-    weights: Float[Tensor, " head"] | None = None,
     output: Float[Tensor, "batch head query channel"] | None = None,
     needed: Bool[Tensor, "batch query"] | None = None,
 ) -> Iterator[tuple[int, slice, slice, Float[Tensor, "query key"]]]:
@@ -82,7 +81,6 @@ def head_means(
 
     Args:
         call: one that is `allowed`.
-        weights: `w_h`; `1 / heads` for None.
         output: where to put `O`.
         needed: blocks without any of these queries are left out.
 
@@ -91,7 +89,7 @@ def head_means(
         the next block is put in.
     """
     (batch, heads, n, _), group = call.query.shape, call.query.shape[1] // call.key.shape[1]
-    shares = [1 / heads] * heads if weights is None else weights.tolist()
+    share = 1 / heads
     scale = call.scale * math.log2(math.e)
     future = torch.ones(ROWS, ROWS, dtype=torch.bool, device=call.query.device).triu_(1)
     room = call.query.new_empty(2, ROWS * n)
@@ -105,7 +103,7 @@ def head_means(
             keys, hidden = _looks_at(call, example, queries)
             shape = queries.stop - start, keys.stop - keys.start
             scores, mean = (part[: shape[0] * shape[1]].view(shape) for part in room)
-            for head, share in enumerate(shares):
+            for head in range(heads):
                 torch.mm(query[head][queries] * scale, key[head // group][:, keys], out=scores)
                 if hidden is not None:
                     scores.masked_fill_(hidden[head % len(hidden)], -torch.inf)
@@ -122,11 +120,6 @@ def head_means(
                 else:
                     torch.mul(scores, total * share, out=mean)
             yield example, queries, keys, mean
-
-
-def sum_of(weights: Float[Tensor, " head"] | None) -> float:
-    """What rows of `M` sum to."""
-    return 1.0 if weights is None else float(weights.sum())
 
 
 def _looks_at(call: Any, example: int, queries: slice) -> tuple[slice, Bool[Tensor, "_ query key"] | None]:

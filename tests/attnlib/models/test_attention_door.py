@@ -20,7 +20,7 @@ from attnlib.models import Transformer, TransformerConfig
 from attnlib.models.attention import Wanted, heads_ablated, interface, reinforced, watching
 from attnlib.models.attention.call import Affine
 from attnlib.rollout import generate_with_rollout, rollout, rollout_of, stream_with_rollout
-from tests.attnlib.rollout.test_rollout_value_slot import N, eager_attentions
+from tests.attnlib.rollout.test_rollout_value_slot import WAYS, N, defined, eager_attentions, take
 from tests.attnlib.small_models import GROUPED, build, padding, tokens
 
 KINDS = ("own", "llama", "llama, eager", "gpt2", "gemma2")
@@ -101,8 +101,7 @@ def test_a_change_mixes_every_heads_own_values_where_heads_share_them():
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("change", ["published", "uniform", "push all, then zero"])
-@pytest.mark.filterwarnings("ignore:Attention rows")
-def test_rollout_follows_the_attention_as_it_was_changed(kind, change):
+def test_rollout_follows_the_attention_as_it_was_changed(kind, change, monkeypatch):
     model, ids, keys = make(kind), tokens(), reference()
     changes = {
         "published": [reinforced(model, None, keys, 2.5, as_published=True)],
@@ -113,17 +112,17 @@ def test_rollout_follows_the_attention_as_it_was_changed(kind, change):
     with ExitStack() as blocks:
         for block in changes:
             blocks.enter_context(block)
-        attentions = attentions_of(model, ids)
-        kernels = ["auto", "blocks"] if kind in ("llama, eager", "gemma2") else ["auto", "fused", "blocks"]
-        for number, options in enumerate(({}, {"sink": [0]}, {"head_weights": torch.rand(3, 4)})):
-            expected = rollout(attentions, **options)
-            for place, kernel in enumerate(kernels):  # every kernel with all keys, each with another option
-                columns = KEYS[(number + place) % 3]
-                got = rollout_of(model, ids, keys=columns, kernel=kernel, **options)
+        attentions = attentions_of(model, ids).unbind(1)
+        for options in ({"sink": [0]}, {}):
+            expected = defined(attentions, **options)
+            for way, columns in zip(WAYS, KEYS, strict=True):
+                take(way, monkeypatch)
+                got = rollout_of(model, ids, keys=columns, **options)
                 part = expected if columns is None else expected[..., columns]
                 torch.testing.assert_close(got, part, atol=1e-5, rtol=0)
             got = rollout_of(model, ids, rows=[4, -1], **options)
             torch.testing.assert_close(got, expected[:, [4, -1]], atol=1e-5, rtol=0)
+    take("auto", monkeypatch)
     assert torch.equal(rollout_of(model, ids), plain) and (plain - expected).abs().max() > 0.01
 
 
@@ -349,7 +348,7 @@ def test_who_looks_at_rows_of_a_models_own_formula_leaves_its_output_alone():
 
     def watch(call):
         peek(call)
-        yield Wanted(kernel="blocks")
+        yield Wanted()
 
     with torch.no_grad(), watching(model, peek, watch):
         found = model(ids).logits

@@ -9,23 +9,16 @@ from attnlib.models import Transformer, TransformerConfig
 from attnlib.models.attention import Affine, Wanted, changing, once
 from attnlib.models.attention.kernels import OwnCall
 from attnlib.models.transformer import attend
-from attnlib.rollout import rollout, rollout_of, value_slot
+from attnlib.rollout import rollout_of, value_slot
 from tests.attnlib import small_models
+from tests.attnlib.rollout.test_rollout_value_slot import defined
 from tests.attnlib.small_models import sharpened
 
 N = 37  # no multiple of a block or a tile
 OURS = {"ours": True, "ours, all ways": False}
 MODELS = ("llama", "mistral", "bert", *OURS)
 LAYERS = dict.fromkeys(MODELS, "layers") | {"bert": "encoder.layer"}
-OPTIONS = [
-    {},
-    {"residual": False},
-    {"cumulative": True},
-    {"sink": [0]},
-    {"sink": [3, -1], "residual": False},
-    {"head_weights": torch.arange(12.0).view(3, 4) / 12, "sink": [2], "cumulative": True},
-    {"head_weights": torch.tensor([[1.0, -0.2, 0.5, 1.0]] * 3), "residual": False},
-]
+OPTIONS = [{}, {"cumulative": True}, {"sink": [0]}, {"sink": [3, -1], "cumulative": True}]
 PLACES = [(None, None), (None, [5, 0, 33, -3]), ([-1, 9, 16], None), ([2], [0, 30])]
 """Queries and keys that are asked about."""
 
@@ -67,14 +60,13 @@ def attentions_of(model, ids, mask):
 @torch.no_grad()
 @pytest.mark.parametrize("side", ["none", "left", "right"])
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.filterwarnings("ignore:Attention rows")  # padding may look nowhere
-def test_equals_the_dense_way(name, side, formed):
+def test_equals_the_definition(name, side, formed):
     model, ids, mask = build(name), tokens(), padding(side)
     seen = mask.bool()[:, :, None] & mask.bool()[:, None]
     attentions = attentions_of(model, ids, mask)
     assert attentions.amax(-1).mean() > 2.5 / N  # rows are not uniform
     for number, options in enumerate(OPTIONS):
-        expected = rollout(attentions.double(), **options)
+        expected = defined(attentions.unbind(1), **options)
         expected = torch.where(seen if expected.ndim == 3 else seen[:, None], expected, 0)
         for place in range(2 if side == "none" else 1):  # each with some options
             rows, keys = PLACES[(number + place) % 4]
@@ -83,20 +75,21 @@ def test_equals_the_dense_way(name, side, formed):
             formed.clear()
             got = rollout_of(model, ids, mask, keys, rows=rows, **options)
             assert formed
-            torch.testing.assert_close(got.double(), part, atol=1e-6, rtol=0)
+            torch.testing.assert_close(got, part, atol=1e-6, rtol=0)
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("name", MODELS)
-def test_the_model_computes_what_it_computes_without_us(name):
+def test_the_model_computes_what_it_computes_without_us(name, monkeypatch):
     model, ids, mask, found = build(name), tokens(), padding("left"), []
     layers = model.layers if isinstance(model, Transformer) else model.base_model.get_submodule(LAYERS[name])
     rollout_of(model, ids, mask)  # what a model is like is found out first
     handle = layers[-1].register_forward_hook(lambda module, given, output: found.append(output))
-    rollout_of(model, ids, mask, kernel="fused")
+    rollout_of(model, ids, mask)
+    monkeypatch.setattr(once, "FROM", N + 1)
     rollout_of(model, ids, mask)
     handle.remove()
-    plain, followed = (output[0] if isinstance(output, tuple) else output for output in found)
+    followed, plain = (output[0] if isinstance(output, tuple) else output for output in found)
     real = mask.bool()
     torch.testing.assert_close(followed[real], plain[real], atol=1e-4, rtol=1e-5)
 
@@ -107,7 +100,7 @@ def test_a_query_that_may_look_nowhere_brings_nothing():
     allowed = torch.ones(1, 1, N, N, dtype=torch.bool).tril()
     allowed[..., 5, :] = False
     call = OwnCall(attend, q, k, v, allowed)
-    ((product, total),) = call.products([Wanted(kernel="once")])
+    ((product, total),) = call.products([Wanted(once=True)])
     expected, weights = attend(q, k, v, allowed, need_weights=True)
     torch.testing.assert_close(call.mixed, expected)
     torch.testing.assert_close(product, weights.mean(1))
@@ -122,7 +115,7 @@ def test_a_layer_that_is_changed_from_outside_is_not_formed_once(rows, formed):
     with changing(model, {1: lambda call: Affine(0.5, 0.5, torch.eye(N)[None, None])}):
         got = rollout_of(model, ids, rows=rows)
         attentions = attentions_of(model, ids, padding("none"))
-    torch.testing.assert_close(got, rollout(attentions, rows=rows), atol=1e-6, rtol=0)
+    torch.testing.assert_close(got, defined(attentions.unbind(1))[:, rows or slice(None)], atol=1e-6, rtol=0)
     assert len(formed) == (0 if rows else 2 * 2 * 3)  # of examples, the other layers, and blocks
     for beyond in (-1, 3):
         with (
@@ -134,13 +127,13 @@ def test_a_layer_that_is_changed_from_outside_is_not_formed_once(rows, formed):
 
 @torch.no_grad()
 @pytest.mark.parametrize("rows", [None, [7]])
-@pytest.mark.parametrize("kind", ["kernel", "eager", "half", "short"])
+@pytest.mark.parametrize("kind", ["eager", "half", "short"])
 def test_what_is_not_formed_once(kind, rows, formed, monkeypatch):
     model, ids = build("llama", torch.bfloat16 if kind == "half" else torch.float32), tokens()
-    expected = rollout_of(model, ids, rows=rows, kernel="fused")
+    expected = defined(attentions_of(model, ids, padding("none")).unbind(1))[:, rows or slice(None)]
     model.set_attn_implementation("eager" if kind == "eager" else "sdpa")
     monkeypatch.setattr(once, "FROM", N + (kind == "short"))
-    got = rollout_of(model, ids, rows=rows, kernel="fused" if kind == "kernel" else "auto")
+    got = rollout_of(model, ids, rows=rows)
     torch.testing.assert_close(got, expected, atol=2e-2 if kind == "half" else 1e-5, rtol=0)
     assert not formed
 

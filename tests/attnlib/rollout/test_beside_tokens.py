@@ -5,7 +5,8 @@ import torch
 import transformers as hf
 
 from attnlib.models.attention import Wanted, heads_ablated, watching
-from attnlib.rollout import generate_with_rollout, raw_attention, rollout, rollout_of, stream_with_rollout
+from attnlib.rollout import generate_with_rollout, raw_attention, rollout_of, stream_with_rollout
+from attnlib.rollout.core import rollout_by_definition, rows_of_generation
 from tests.attnlib.small_models import SEEING, SIZE, TEXT, VISION, build, seeing, sharpened
 
 PROMPT = torch.tensor([[5, 17, 3, 60, 44, 8, 23, 9, 71]])
@@ -44,7 +45,7 @@ def assert_right(model, prompt, given, given_at_all):
         text = torch.cat([prompt, result.tokens[None, :-1]], 1)
         as_generated = cache if "use_cache" in cache else {"attention_mask": torch.ones_like(text)}
         attentions = eager_attentions(model, text, given_at_all(text) | as_generated)
-        expected = rollout(attentions, cumulative=True)[0, :, n - 1 :, :n].permute(1, 2, 0)
+        expected = rows_of_generation(rollout_by_definition(attentions), n).float()
         torch.testing.assert_close(result.matrix, expected, atol=1e-5, rtol=0)
         raw = torch.stack([layer[0].mean(0)[n - 1 :, :n] for layer in attentions], -1)
         torch.testing.assert_close(raw_attention(model, result).matrix, raw, atol=1e-5, rtol=0)
@@ -130,7 +131,7 @@ def test_what_padding_is_given_is_dropped_with_it():
 @pytest.mark.parametrize("name", SEEING)
 def test_a_model_that_sees_is_followed_in_its_language_model(name):
     model, ids, given = seeing(name)
-    expected = rollout(eager_attentions(model, ids, given))
+    expected = rollout_by_definition(eager_attentions(model, ids, given))[:, -1].float()
     torch.testing.assert_close(rollout_of(model, ids, **given), expected, atol=1e-5, rtol=0)
     dark = given | {"pixel_values": torch.zeros_like(given["pixel_values"])}
     assert (rollout_of(model, ids, **dark) - expected).abs().max() > 0.001

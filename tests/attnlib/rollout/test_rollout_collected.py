@@ -25,9 +25,9 @@ def passes(monkeypatch):
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        ("llama", {"residual": False}),
+        ("llama", {}),
         ("mistral", {"sink": [0]}),
-        ("gpt2", {"head_weights": torch.arange(12.0).view(3, 4) / 12}),
+        ("gpt2", {}),
     ],
     ids=str,
 )

@@ -16,10 +16,9 @@ from attnlib.rollout import (
     GenerativeRollout,
     generate_with_rollout,
     raw_attention,
-    rollout,
     stream_with_rollout,
-    uniform_causal_rollout,
 )
+from attnlib.rollout.core import rollout_by_definition, rows_of_generation
 from attnlib.rollout.generative import check_continuation, check_generation
 from tests.attnlib import small_models
 
@@ -39,7 +38,8 @@ def naively(model, prompt, tokens, **options):
         ids = torch.cat([prompt, tokens[None, :g]], 1)
         with torch.no_grad():
             attentions = model(ids, output_attentions=True).attentions
-        rows.append(rollout(attentions, cumulative=True, **options)[0, :, -1, :length].T)
+        rolled = rollout_by_definition(attentions, **options)
+        rows.append(rows_of_generation(rolled, length)[-1].float())
     model.set_attn_implementation(own)
     return torch.stack(rows)
 
@@ -52,7 +52,7 @@ def assert_streamed(model, new, tokens, rows, **options):
 
 
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("options", [{}, {"sink": [0]}, {"residual": False}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"sink": [0]}], ids=str)
 def test_rows_are_those_of_the_naive_way(name, options):
     model = build(name)
     result = generate_with_rollout(model, PROMPT, 7, do_sample=False, **options)
@@ -73,20 +73,17 @@ def test_first_row_is_the_last_token_of_the_prompt():
     assert generate_with_rollout(model, PROMPT[:, :1], 1).matrix.tolist() == [[[1.0] * 3]]
 
 
-def test_head_weights_and_padding():
-    model, weights = build("gpt2"), torch.rand(3, 4)
+def test_padding_is_dropped():
+    model = build("gpt2")
     padded = torch.cat([torch.zeros(1, 4, dtype=torch.long), PROMPT], 1)
     mask = (torch.arange(13) >= 4).long()[None]
-    expected = generate_with_rollout(model, PROMPT, 4, do_sample=False, head_weights=weights)
+    expected = generate_with_rollout(model, PROMPT, 4, do_sample=False)
     for form in (mask, mask.bool()):
-        result = generate_with_rollout(
-            model, padded, 4, attention_mask=form, do_sample=False, head_weights=weights
-        )
+        result = generate_with_rollout(model, padded, 4, attention_mask=form, do_sample=False)
         assert torch.equal(result.tokens, expected.tokens)
         torch.testing.assert_close(result.matrix, expected.matrix)
-    again = {"continuation": result.tokens, "attention_mask": mask, "head_weights": weights}
-    forced = generate_with_rollout(model, padded, **again).matrix
-    reference = naively(model, PROMPT, result.tokens, head_weights=weights)
+    forced = generate_with_rollout(model, padded, continuation=result.tokens, attention_mask=mask).matrix
+    reference = naively(model, PROMPT, result.tokens)
     for matrix in (result.matrix, forced):
         torch.testing.assert_close(matrix, reference, atol=1e-5, rtol=0)
 
@@ -200,27 +197,20 @@ def test_top_tokens_and_the_filter():
         bare.top(3)
 
 
-@pytest.mark.parametrize(
-    ("sink", "residual", "scale"),  # 0.25 of four heads: weights that sum to 1 or so
-    [(None, True, 3.0), ([0], False, None), ([-1], True, 0.25), ([2, -3], True, None), ([2, -3], False, 1.0)],
-)
-def test_even_attention_is_1_over_null_whatever_the_options(sink, residual, scale):
+@pytest.mark.parametrize("sink", [None, [0], [-1], [2, -3]])
+def test_even_attention_is_1_over_null_whatever_the_sink(sink):
     model = build("llama")
     with torch.no_grad():
         for layer in model.model.layers:
             layer.self_attn.q_proj.weight.zero_()
-    weights = None if scale is None else scale * (0.5 + torch.rand(3, 4))
-    options = {"sink": sink, "residual": residual, "head_weights": weights}
-    result = generate_with_rollout(model, PROMPT, 4, do_sample=False, **options)
-    assert_streamed(model, 4, result.tokens, result.matrix, do_sample=False, **options)
+    result = generate_with_rollout(model, PROMPT, 4, do_sample=False, sink=sink)
+    assert_streamed(model, 4, result.tokens, result.matrix, do_sample=False, sink=sink)
     # a live view says what was asked for, as it was asked for
-    made = GenerativeRollout(result.tokens, result.prompt, result.matrix, **options)
+    made = GenerativeRollout(result.tokens, result.prompt, result.matrix, sink=sink)
     expected = (result.matrix > 0).float()
     assert expected.mean() > 0.5 and made.sink == (None if sink is None else tuple(p % 9 for p in sink))
     for over in (made.over_null(), result.over_null()):
         torch.testing.assert_close(over.matrix, expected, atol=1e-4, rtol=0)
-    with pytest.raises(ValueError, match=r"of 2 layers\. Got 3"):
-        uniform_causal_rollout(4, 2, head_weights=torch.ones(3, 4))
 
 
 def test_text_of_the_prompt():
@@ -339,7 +329,7 @@ def test_raw_attention_has_a_null_of_its_own_whatever_rollout_left_out():
     with torch.no_grad():
         for layer in model.model.layers:  # even attention
             layer.self_attn.q_proj.weight.zero_()
-    result = generate_with_rollout(model, PROMPT, 3, sink=[0], head_weights=torch.rand(3, 4))
+    result = generate_with_rollout(model, PROMPT, 3, sink=[0])
     raw = raw_attention(model, result)
     torch.testing.assert_close(raw.over_null().matrix, torch.ones(3, 9, 3))
 

@@ -2,7 +2,6 @@
 
 import inspect
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from functools import partial
 
 import pytest
@@ -15,11 +14,25 @@ from attnlib.models.attention import Wanted, interface, watching
 from attnlib.models.attention import call as attention_call
 from attnlib.models.attention.forward import check_prompt
 from attnlib.models.attention.kernels import EagerCall
-from attnlib.rollout import rollout, rollout_of
+from attnlib.rollout import rollout_of
+from attnlib.rollout.core import rollout_by_definition
 from tests.attnlib.small_models import GROUPED, MODELS, build, padding, tokens
 from tests.pretrained import trained_model
 
 N = 17
+WAYS = {"auto": 1, "fused": 99, "blocks": 0}
+"""Up to how many passes the kernel is called again, as `FUSED_PASSES` has it."""
+
+
+def take(way, monkeypatch):
+    """Let rollout be computed in one way, where the model's kernel allows it."""
+    monkeypatch.setattr(attention_call, "FUSED_PASSES", {"cpu": WAYS[way]})
+
+
+def defined(attentions, cumulative=False, **options):
+    """Rollout by its definition, in single precision."""
+    rolled = rollout_by_definition(list(attentions), **options).float()
+    return rolled if cumulative else rolled[:, -1]
 
 
 @pytest.fixture(scope="module")
@@ -47,44 +60,34 @@ def assert_equal_where_real(got, expected, mask):
 
 
 @pytest.mark.parametrize(("name", "side"), [(name, "left") for name in MODELS] + [("gpt2", "right")])
-# GPT-OSS gives some to its own sinks; padding may look nowhere
-@pytest.mark.filterwarnings("ignore:Attention rows")
-def test_equals_eager_attention_and_dense_rollout(name, side):
+def test_equals_the_definition_on_eager_attention(name, side, monkeypatch):
     model, ids, mask = build(name), tokens(), padding(side)  # of one prompt of two
     own = model.config._attn_implementation
     attentions = eager_attentions(model, ids, mask)
     assert max(a.amax(-1).mean() for a in attentions) > 2.5 / N  # rows are not uniform
-    for kernel in ("auto", "fused", "blocks"):
-        if own == "eager" and kernel == "fused":
-            continue
-        got = rollout_of(model, ids, mask, kernel=kernel, cumulative=True)
-        assert_equal_where_real(got, rollout(attentions, cumulative=True), mask)
+    for way in WAYS:
+        take(way, monkeypatch)
+        got = rollout_of(model, ids, mask, cumulative=True)
+        assert_equal_where_real(got, defined(attentions, cumulative=True), mask)
     assert rollout_of(model, ids, mask, rows=[]).shape == (len(ids), 0, ids.shape[1])
     assert rollout_of(model, ids, mask, keys=[]).shape == (len(ids), ids.shape[1], 0)
     assert rollout_of(model, ids, mask, keys=[], rows=[-1], cumulative=True).shape[-2:] == (1, 0)
     sink = rollout_of(model, ids, mask, sink=[4])
-    assert_equal_where_real(sink, rollout(attentions, sink=[4]), mask)
+    assert_equal_where_real(sink, defined(attentions, sink=[4]), mask)
     assert model.config._attn_implementation == own
 
 
-@pytest.mark.parametrize("kernel", ["auto", "fused", "blocks"])
-def test_options_equal_dense(llama, kernel, monkeypatch):
+@pytest.mark.parametrize("way", WAYS)
+def test_options_equal_the_definition(llama, way, monkeypatch):
+    take(way, monkeypatch)
     monkeypatch.setattr(attention_call, "BLOCK_BYTES", {"cpu": 0})  # many blocks
     ids = tokens(2, 20)
     attentions = eager_attentions(llama, ids)
-    for options in (
-        {},
-        {"residual": False},
-        {"cumulative": True},
-        {"sink": [0]},
-        {"sink": [3, -1], "residual": False},
-        {"head_weights": torch.rand(3, 4), "sink": [2]},
-        {"head_weights": torch.rand(3, 4), "residual": False},
-    ):
-        expected = rollout(attentions, **options)
+    for options in ({}, {"cumulative": True}, {"sink": [0]}, {"sink": [3, -1]}):
+        expected = defined(attentions, **options)
         for rows in (None, [-1, 9]):
             for keys in (None, torch.tensor([5, 0, -3])):
-                got = rollout_of(llama, ids, None, keys, rows=rows, kernel=kernel, **options)
+                got = rollout_of(llama, ids, None, keys, rows=rows, **options)
                 part = expected if rows is None else expected[..., rows, :]
                 part = part if keys is None else part[..., keys]
                 torch.testing.assert_close(got, part, atol=1e-5, rtol=0)
@@ -103,11 +106,9 @@ def test_eager_models_run_in_blocks(name, monkeypatch):
     output = EagerCall.output
     monkeypatch.setattr(EagerCall, "output", lambda self: calls.append(self) or output(self))
     got = rollout_of(model, ids, mask, rows=[10, 39])
-    torch.testing.assert_close(got, rollout(attentions, rows=[10, 39]) * mask[:, None], atol=1e-5, rtol=0)
+    torch.testing.assert_close(got, defined(attentions)[:, [10, 39]] * mask[:, None], atol=1e-5, rtol=0)
     assert len(calls) == 3
     assert all(len(call.outputs) == 3 for call in calls)  # 40 queries in blocks of 16
-    with pytest.raises(ValueError, match='kernel="fused"'):
-        rollout_of(model, ids, kernel="fused")
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt2", "bert", "gemma2"])  # the last on eager attention
@@ -173,7 +174,7 @@ def test_precision(dtype, atol):
     rolled = rollout_of(model, ids)
     assert rolled.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
     torch.testing.assert_close(rolled.sum(-1), torch.ones(2, N, dtype=rolled.dtype), atol=1e-5, rtol=0)
-    torch.testing.assert_close(rolled, rollout(eager_attentions(model, ids)).to(rolled), atol=atol, rtol=0)
+    torch.testing.assert_close(rolled, defined(eager_attentions(model, ids)).to(rolled), atol=atol, rtol=0)
     with torch.autocast("cpu", torch.bfloat16):
         assert rollout_of(model, ids).dtype == rolled.dtype
 
@@ -189,7 +190,7 @@ def test_no_attention_matrix_is_formed(llama):
 
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("side", ["none", "left", "right"])
-def test_our_own_transformer(causal, side):
+def test_our_own_transformer(causal, side, monkeypatch):
     torch.manual_seed(0)
     model = Transformer(
         TransformerConfig(vocabulary=97, n_layers=3, n_heads=4, width=32, causal=causal, dropout=0.5)
@@ -203,10 +204,10 @@ def test_our_own_transformer(causal, side):
     with torch.no_grad():
         attentions = model(ids, real, output_attentions=True).attentions
     model.train()
-    for kernel in ("auto", "fused", "blocks"):
-        got = rollout_of(model, ids, mask, kernel=kernel, cumulative=True)
-        with pytest.warns(UserWarning) if side == "left" and causal else nullcontext():
-            expected = rollout(attentions, cumulative=True)
+    expected = defined(attentions.unbind(1), cumulative=True)
+    for way in WAYS:
+        take(way, monkeypatch)
+        got = rollout_of(model, ids, mask, cumulative=True)
         assert_equal_where_real(got, expected, mask)
     assert [layer.attention.attend for layer in model.layers] == attends
     assert model.training
@@ -221,7 +222,7 @@ def test_our_own_transformer_with_another_attention():
     model = Transformer(TransformerConfig(vocabulary=97)).eval()
     for layer in model.layers:
         layer.attention.attend = uniform
-    expected = rollout(torch.full((2, 2, 1, N, N), 1 / N))
+    expected = defined(torch.full((2, 2, 1, N, N), 1 / N))
     torch.testing.assert_close(rollout_of(model, tokens()), expected, atol=1e-5, rtol=0)
 
 
@@ -262,10 +263,6 @@ class OwnAttention(hf.PreTrainedModel):
         ("llama", {"keys": [N]}, f"keys must be positions from -{N} to {N - 1}"),
         ("llama", {"rows": [-N - 1]}, "rows must be positions"),
         ("llama", {"sink": [99]}, "sink must be positions"),
-        ("llama", {"head_weights": torch.ones(2, 4)}, "which has 3 layers. Got 2"),
-        ("llama", {"head_weights": torch.ones(4, 4)}, "which has 3 layers. Got 4"),
-        ("llama", {"head_weights": torch.ones(3, 5)}, "layer 0 has 4 heads"),
-        ("llama", {"head_weights": -torch.ones(3, 4)}, "head_weights of a layer must add up to 0 or more"),
         ("llama", {"attention_mask": torch.full((2, N), 2)}, r"1 for tokens and 0 for padding. Got \[2\]"),
         ("llama", {"input_ids": torch.tensor([[1, 97, -1]])}, r"token ids from 0 to 96. Got \[97, -1\]"),
         (
@@ -273,11 +270,9 @@ class OwnAttention(hf.PreTrainedModel):
             {"input_ids": torch.tensor([[1, 9]])},
             r"token ids from 0 to 8. Got \[9\]",
         ),
-        ("llama", {"kernel": "flash"}, "kernel must be one of auto, fused, blocks; got 'flash'"),
         ("llama", {"sinks": [0]}, r"an option of rollout_of, or .* got 'sinks'; did you mean 'sink'\?"),
         ("gpt2", {"row": [-1]}, r"GPT2LMHeadModel.forward, .* got 'row'; did you mean 'rows'\?"),
         (Transformer(TransformerConfig(vocabulary=97)), {"key": [0]}, r"did you mean 'keys'\?"),
-        ("llama", {"kernel": "once"}, "kernel must be one of auto, fused, blocks; got 'once'"),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )
@@ -357,5 +352,5 @@ def test_a_trained_model():
     model = hf.AutoModelForCausalLM.from_pretrained(trained_model(), dtype=torch.float32)
     ids = tokens(1)
     for options in ({}, {"sink": [0]}):
-        expected = rollout(eager_attentions(model, ids), **options)
+        expected = defined(eager_attentions(model, ids), **options)
         torch.testing.assert_close(rollout_of(model, ids, **options), expected, atol=1e-5, rtol=0)

@@ -292,7 +292,7 @@ def test_a_failure_leaves_its_traceback_and_a_refusal_does_not(live, caplog):
 
 @pytest.mark.parametrize("sink", [[0], [-2]])
 def test_options_reach_the_model_and_the_null_model(sink):
-    options = {"do_sample": False, "sink": sink, "head_weights": torch.rand(3, 2)}
+    options = {"do_sample": False, "sink": sink}
     explorer = GenerationExplorer.live(tiny_model(), Words(), 3, ignore=(), **options)
     press(explorer, "the sky of Rome")
     assert explorer.error == ""

@@ -41,14 +41,15 @@ def found_again(rows: pd.DataFrame) -> str:
     if rows.empty:
         return "none of them is recorded"
     same = int(np.isclose(rows["now"], rows["recorded"], rtol=0, atol=2e-5).sum())
-    what = "every score" if same == len(rows) else f"{same:,} of {len(rows):,} scores"
-    return f"{what} equals the recorded one"
+    if same == len(rows):
+        return "every score is as recorded"
+    return f"{same:,} of {len(rows):,} scores are as recorded"
 
 
 def settings_clause(significant: int, pairs: int, settings: int) -> str:
     """How many pairs of methods the settings that were chosen by hand tell apart."""
     found = f"{significant:,}" if significant else "none"
-    return f"Over {settings} settings that were chosen by hand, {found} of {pairs} pairs do."
+    return f"Over {settings} of the settings that were chosen by hand, {found} of {pairs} pairs do."
 
 
 def same_clause(firsts: Mapping[str, str]) -> str:

@@ -246,6 +246,6 @@ def test_clauses_follow_their_numbers() -> None:
     assert len(set(plain)) == 3 and wording.plain_clause(table) == ""
     assert wording.settings_clause(0, 210, 14) != wording.settings_clause(3, 210, 14)
     rows = pd.DataFrame({"now": [0.5, 0.25], "recorded": [0.5, 0.25]})
-    assert wording.found_again(rows) == "every score equals the recorded one"
-    assert wording.found_again(rows.assign(now=[0.5, 0.3])) == "1 of 2 scores equals the recorded one"
+    assert wording.found_again(rows) == "every score is as recorded"
+    assert wording.found_again(rows.assign(now=[0.5, 0.3])) == "1 of 2 scores are as recorded"
     assert wording.found_again(rows[:0]) == "none of them is recorded"

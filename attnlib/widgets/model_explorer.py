@@ -32,7 +32,7 @@ from attnlib.widgets.attention_explorer import AttentionView
 from attnlib.widgets.encoding import checked_tokens, deflate
 from attnlib.widgets.explorer import Item
 from attnlib.widgets.front_end import front_end
-from attnlib.widgets.naming import counted, named
+from attnlib.widgets.naming import counted, named, seen
 
 Asked = Language | Arithmetic | StringReversalGenerator
 """The tasks that the page can ask a model."""
@@ -59,6 +59,7 @@ class PackedModel(Item):
         packed: the weights, compressed.
         task: what the page must know of the task.
         note: a line below the controls, or "".
+        heads: a line on a head, by its name.
     """
 
     label: str
@@ -68,13 +69,20 @@ class PackedModel(Item):
     packed: bytes
     task: dict[str, Any]
     note: str
+    heads: dict[str, str]
     masks: tuple[bytes, ...] = ()
 
     _packed = ("packed", "masks")
 
     @classmethod
     def of(
-        cls, label: str, model: nn.Module, task: Asked, texts: Sequence[str], note: str = ""
+        cls,
+        label: str,
+        model: nn.Module,
+        task: Asked,
+        texts: Sequence[str],
+        note: str = "",
+        heads: Mapping[str, str] | None = None,
     ) -> PackedModel:
         """Checks and packs; `ModelExplorer` describes the arguments.
 
@@ -96,6 +104,9 @@ class PackedModel(Item):
         weights = {name: value.detach().cpu().float() for name, value in model.state_dict().items()}
         if broken := [name for name, value in weights.items() if not value.isfinite().all()]:
             raise ValueError(f"its weights are not finite: {', '.join(broken)}")
+        names = head_names(model.config.n_layers, model.config.n_heads)
+        if unknown := [name for name in heads or {} if name not in names]:
+            raise ValueError(f"heads names {', '.join(unknown)}; the model's are {', '.join(names)}")
         half = all(torch.equal(value.half().float(), value) for value in weights.values())
         told = _told(model, task)
         for text in texts:
@@ -109,6 +120,7 @@ class PackedModel(Item):
             _packed(torch.cat([value.flatten() for value in weights.values()]), half),
             told,
             note,
+            {name: seen(line) for name, line in (heads or {}).items()},
         )
 
     @property
@@ -133,11 +145,12 @@ class ModelExplorer(AttentionView):
     `book.chapters.rasp.measures`.
 
     Args:
-        models: ``{label: {"model": ..., "task": ..., "texts": [...], "note": "..."}}``. A model is a
-            `Transformer`; its task a `Language`, an `Arithmetic` or a `StringReversalGenerator` (a token per
-            symbol, nothing around it); texts, one or more, are offered to begin with; the note, a line about
-            the model, may be left out. The right output of what is typed is known for the languages of the
-            paper, arithmetic and reversal; of a language of your own, for its texts.
+        models: ``{label: {"model": ..., "task": ..., "texts": [...], "note": "...", "heads": {...}}}``. A
+            model is a `Transformer`; its task a `Language`, an `Arithmetic` or a `StringReversalGenerator` (a
+            token per symbol, nothing around it); texts, one or more, are offered to begin with. The note, a
+            line about the model, may be left out, and so may heads: by the name of a head, such as "L0H1", a
+            line on it, which its small picture has as a tooltip. The right output of what is typed is known
+            for the languages of the paper, arithmetic and reversal; of a language of your own, for its texts.
         text: what is typed at first; "": the first text of the model shown first.
         title: a line of text above the picture.
         item: index of the model shown first.

@@ -7,6 +7,7 @@ from attnlib.generators.rasp import Language
 from attnlib.models.stored import StoredModel, stored_model, stored_models
 from attnlib.widgets import ModelExplorer
 from attnlib.widgets.attention_explorer import Attention
+from book.chapters.lens.heads import lines_on_heads
 from book.chapters.readings import reading
 from book.chapters.trying import to_try
 
@@ -25,7 +26,13 @@ def explorer(stage: Path) -> str:
     _, (layer, head, query) = opened(adds)
     widget = ModelExplorer(
         {
-            "addition": {"model": adds.model, "task": adds.task, "texts": SUMS, "note": how_good(adds)},
+            "addition": {
+                "model": adds.model,
+                "task": adds.task,
+                "texts": SUMS,
+                "note": how_good(adds),
+                "heads": lines_on_heads(adds),
+            },
             **{name: shown | {"note": how_good(stored[name])} for name, shown in languages.items()},
         },
         title="Type a sum or a sequence: where does the model look?",

@@ -161,6 +161,21 @@ def test_a_click_on_the_chosen_head_switches_it_off_and_on(opened):
     assert said(page) == "58+67=125, right"
 
 
+def test_a_head_tells_what_is_known_of_it(opened):
+    """On hover, and as its description; also while it is switched off."""
+    kept = stored_model("arithmetic_lens", "addition, seed 0")
+    heads = {"L1H1": "41 % of its attention on the <units>"}
+    adds = {"model": kept.model, "task": kept.task, "texts": ["58+67"], "heads": heads}
+    page = opened(ModelExplorer({"adds": adds}))
+    head = page.get_by_role("button", name="layer 1, head 1", exact=True)
+    assert head.get_attribute("title") == f"layer 1, head 1: {heads['L1H1']}"
+    head.click()
+    head.click()
+    assert head.get_attribute("title") == f"layer 1, head 1: off; {heads['L1H1']}"
+    other = page.get_by_role("button", name="layer 1, head 0", exact=True)
+    assert other.get_attribute("title") == "layer 1, head 0"
+
+
 def test_what_cannot_be_asked_is_said_and_what_was_asked_before_stays(opened):
     message = "'x', '<', '>' are not in this model's alphabet. Type up to 30 of the symbols abcdefghij."
     page = opened(explorer())

@@ -211,12 +211,14 @@ class ModelView extends AttentionView {
     if (!caption.textContent.endsWith(hint)) caption.append(hint);
   }
 
-  /** A head whose attention is swapped has a dashed frame among the small pictures. */
+  /** A head whose attention is swapped has a dashed frame among the small pictures; what is known of it, they tell. */
   markSwaps() {
+    const { heads } = this.model.get("items")[this.loaded];
     for (const { layer, head, button } of this.heads.all) {
-      const swap = this.swaps[headName(layer, head)];
+      const name = headName(layer, head), swap = this.swaps[name];
       button.classList.toggle("attno-swapped", Boolean(swap));
-      button.title = placeName(layer, head) + (swap ? `: ${this.called(swap)}` : "");
+      const known = [...(swap ? [this.called(swap)] : []), ...(heads[name] ? [heads[name]] : [])].join("; ");
+      button.title = placeName(layer, head) + (known && `: ${known}`);
     }
   }
 

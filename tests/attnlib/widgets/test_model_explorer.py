@@ -57,6 +57,13 @@ def unpacked(widget, index=0):
     }
 
 
+def test_lines_are_on_heads_that_there_are():
+    line = {"heads": {"L1H0": "reads \u202e"}}
+    assert ModelExplorer({"sort": parts(**line)}).items[0]["heads"] == {"L1H0": "reads U+202E"}
+    with pytest.raises(ValueError, match="model 'sort': heads names L2H0; the model's are L0H0, L0H1, L1H0"):
+        ModelExplorer({"sort": parts(heads={"L2H0": "reads"})})
+
+
 @pytest.mark.parametrize("half", [True, False])
 def test_weights_travel_without_loss_and_in_half_precision_where_that_loses_none(half):
     model = transformer(half=half)

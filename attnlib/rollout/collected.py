@@ -38,7 +38,7 @@ class Step(NamedTuple):
 
 
 class Collected:
-    """Every layer's steps: a watcher of a model that generates.
+    """Every layer's steps: an observer of a model that generates.
 
     Attributes:
         steps: by module, in the order in which they are called.
@@ -84,8 +84,8 @@ def follow(recursion: Recursion, calls: Sequence[AttentionCall]) -> None:
     """Let a recursion go through layers that were computed before."""
     for call in calls:
         with torch.autocast(call.query.device.type, enabled=False), suppress(StopIteration):
-            asking = recursion(call)
-            asking.send(*call.products([next(asking)]))
+            started = recursion(call)
+            started.send(*call.products([next(started)]))
 
 
 def _join(steps: list[Step], n: int, scale: float) -> AttentionCall | None:

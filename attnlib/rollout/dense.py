@@ -1,13 +1,7 @@
 r"""Rollout of attention matrices that are already there.
 
-Attention rollout (Abnar and Zuidema 2020, "Quantifying attention flow in transformers", section 3) follows
-attention through the layers of a model. With `A_lh` the attention of head `h` of layer `l` (rows are queries)
-and `w_lh` the head's weight, `1 / heads` unless told otherwise, one layer moves
-
-    M_l = rownorm(sum_h w_lh A_lh + I)        R_l = M_l R_(l-1)        R_0 = I
-
-where `rownorm` divides each row by its sum and `I` stands for the residual connection. `R_L[q, k]` is the
-share of key `k` in what query `q` carries after the last layer.
+`attnlib.rollout.core` defines it. Here, heads are averaged first and in one product, a few layers at a time;
+causal attention is multiplied up to its diagonal; and a few rows go from the last layer down.
 """
 
 from __future__ import annotations
@@ -56,10 +50,15 @@ def rollout(
 ) -> Float[Tensor, "*batch row key"]:
     r"""Follow attention from the queries of the last layer down to the input tokens.
 
-    The product `R_L = M_L ... M_1` of the module's docstring. The head mean is taken first, so a layer
-    costs one `N x N` times `N x N` product whatever the number of heads (less than half of one, if
-    attention is causal and long); with `rows`, the product starts at the top with those rows only, and a
-    layer costs `len(rows)` vector-matrix products. Differentiable.
+        M_l = rownorm(sum_h w_lh A_lh + I)        R_l = M_l R_(l-1)        R_0 = I
+
+    with `A_lh` the attention of head `h` of layer `l`, `w_lh` the head's weight, `1 / heads` by default, `I`
+    the residual connection, and `rownorm`, which divides each row by its sum (Abnar and Zuidema 2020,
+    "Quantifying attention flow in transformers", section 3).
+
+    The head mean is taken first, so a layer costs one `N x N` times `N x N` product whatever the number of
+    heads (less than half of one, if attention is causal and long); with `rows`, the product starts at the top
+    with those rows only, and a layer costs `len(rows)` vector-matrix products. Differentiable.
 
     Args:
         attentions: `[batch layer head query key]`; or the list or tuple of `[batch head query key]`, one per

@@ -25,7 +25,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attnlib.models.attention import evaluating, watching
-from attnlib.models.attention.call import AttentionCall, Product, Wanted, Watcher
+from attnlib.models.attention.call import AttentionCall, Observer, Product, Wanted
 from attnlib.models.attention.forward import (
     called,
     check_prompt,
@@ -283,10 +283,10 @@ def raw_attention(model: nn.Module, result: GenerativeRollout) -> GenerativeRoll
 
 
 def second_pass(
-    model: nn.Module, watcher: Watcher, read: Int[Tensor, "1 token"], prompt: int, beside: dict[str, Any]
+    model: nn.Module, observer: Observer, read: Int[Tensor, "1 token"], prompt: int, beside: dict[str, Any]
 ) -> None:
-    """Show a watcher what was read of prompt and answer."""
-    watched_pass(model, [partial(refuse_later, prompt), watcher], read, **beside)
+    """Show an observer what was read of prompt and answer."""
+    watched_pass(model, [partial(refuse_later, prompt), observer], read, **beside)
 
 
 def refuse_later(prompt: int, call: AttentionCall) -> None:

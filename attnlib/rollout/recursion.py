@@ -5,14 +5,14 @@ From the first layer up, column by column:
     R_0 = I[:, keys]        R_l = (P + R_(l-1)) / (t + 1)
     P = mean_h A_lh R_(l-1)        t = mean_h A_lh 1
 
-The same as `attnlib.rollout.dense`: with sinks, `R_(l-1)` goes in without its sinks' rows, and one more
+The same as `attnlib.rollout.core`: with sinks, `R_(l-1)` goes in without its sinks' rows, and one more
 column, 1 on every other row, tells what is left of each row's attention to divide by.
 
 Of a few queries, from the last layer down: with `A = mean_h A_lh`, a layer is
 
     M = diag(a) A diag(c) + diag(b)        X <- X M
 
-and `X`, with a row for every query asked for, starts as those of the identity. Plainly `c = 1` and
+and `X`, with a row for every requested query, starts as those of the identity. Plainly `c = 1` and
 `a = b = 1 / 2`. With sinks `c` is 0 there, and `a` is `1 / (A c)` times as large. Sinks, rows that look at
 sinks only, and padding are left alone: `a = 0`, `b = 1`. The model runs as it would without us. Its queries
 and keys are kept, and attention is formed from them again, of those queries that count.
@@ -37,7 +37,9 @@ Rows = Float[Tensor, "batch row token"]
 
 
 class Recursion:
-    """`R_l` while a model runs: a watcher of its attention.
+    """`R_l` while a model runs: an observer of its attention.
+
+    `attnlib.models.attention.call` draws what calls it, and what answers the `yield` in `step`.
 
     Attributes:
         state: `R_l`.
@@ -126,7 +128,7 @@ class Descent(Recursion):
     """Rollout of `queries`, once a model has been read.
 
     Attributes:
-        asked: rows of the identity.
+        requested: rows of the identity.
         calls: what every layer forms attention of, first to last.
     """
 
@@ -134,7 +136,7 @@ class Descent(Recursion):
         self, queries: Int64[Tensor, " row"], shape: tuple[int, int], dtype: torch.dtype, **options: Any
     ) -> None:
         super().__init__(one_hot(queries, shape, dtype), **options)
-        self.asked: Rows = self.state.mT
+        self.requested: Rows = self.state.mT
         self.calls = list[AttentionCall]()
 
     def read(
@@ -157,14 +159,14 @@ class Descent(Recursion):
 
     def down(self) -> list[Rows]:
         """`R_L`; or `R_1 ... R_L` if `cumulative`, whose rows join at layer `l`. Forgets queries and keys."""
-        rows = self.asked[:, :0]
+        rows = self.requested[:, :0]
         while self.calls:
             call = self.calls.pop()
             if self.cumulative or not rows.shape[1]:
-                rows = torch.cat([self.asked, rows], 1)
+                rows = torch.cat([self.requested, rows], 1)
             with torch.autocast(call.query.device.type, enabled=False):
                 rows = self._through(call, rows)
-        return list(rows.unflatten(1, (-1, self.asked.shape[1])).unbind(1))
+        return list(rows.unflatten(1, (-1, self.requested.shape[1])).unbind(1))
 
     def _through(self, call: AttentionCall, x: Rows) -> Rows:
         """`X M`."""

@@ -25,7 +25,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from attnlib.models.attention.call import AttentionCall, Product, Wanted, Watcher
+from attnlib.models.attention.call import AttentionCall, Observer, Product, Wanted
 from attnlib.models.attention.forward import Mask, check_prompt, model_dtype, read_names, watched_pass
 from attnlib.models.devices import brought_by_name
 from attnlib.naming import unknown
@@ -73,7 +73,7 @@ def rollout_of(
 
     - On CPUs, from 128 tokens on, each block of attention is formed once, for the layer's output and for
       rollout. With 64 keys of 4,096 tokens that takes about a tenth more time than the forward pass alone, of
-      16,384 tokens a quarter more. Where `rows` are asked for, and are fewer than `keys` (by `FEW_KEYS`), the
+      16,384 tokens a quarter more. Where `rows` are requested, and are fewer than `keys` (by `FEW_KEYS`), the
       model runs as it would; then their product is taken from the last layer down (8 rows: a third more).
     - Elsewhere (GPUs, half precision, attention that is changed from outside, other kernels), up to
       `FUSED_PASSES` times as many columns as a head has channels: the kernel is called again with them as
@@ -143,7 +143,7 @@ def rollout_of(
         descent = Descent(queries, (batch, n), dtype, **options)
         if descent.read(model, input_ids, attention_mask, **model_inputs):
             states = descent.down()
-        else:  # a column per row asked for, to differentiate by; any value does
+        else:  # a column per requested row, to differentiate by; any value does
             start = torch.zeros(batch, n, len(queries), dtype=dtype, device=device).requires_grad_()
             recursion = Recursion(start, **options)
             watched_pass(model, [recursion], input_ids, attention_mask, gradients=True, **model_inputs)
@@ -213,8 +213,8 @@ def follow_layers(
         on_layer(seen, product)
         seen += 1
 
-    watchers: list[Watcher] = [mean, recursion] if rollout else [mean]
-    logits = watched_pass(model, watchers, input_ids, attention_mask, logits_from=logits_from)
+    observers: list[Observer] = [mean, recursion] if rollout else [mean]
+    logits = watched_pass(model, observers, input_ids, attention_mask, logits_from=logits_from)
     assert logits is not None
     return Pass(logits, recursion.state if rollout else None, seen)
 

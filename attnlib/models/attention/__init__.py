@@ -1,4 +1,4 @@
-"""The one door to a model's attention: watch it, change it."""
+"""The one place where a model's attention is observed and changed."""
 
 from attnlib.models.attention.call import Affine, AttentionCall, Wanted
 from attnlib.models.attention.changes import causal_null, heads_ablated, reinforced

@@ -17,10 +17,24 @@ There are three ways to `P` and `t`, and `products` chooses by shape:
     pass through memory. The only way where there is no fused kernel: soft-capped scores, learned sinks.
 
 `once`
-    Where a watcher asks for it, and long texts on CPUs allow it: `A_h` is formed once, for the layer's output
+    Where an observer allows it, and long texts on CPUs allow it: `A_h` is formed once, for the layer's output
     and for `P` (`attnlib.models.attention.once`).
 
 Changes (`Affine`) act on `A_h X`, or on rows of `A_h`, before heads are averaged.
+
+An observer, such as rollout's `Recursion`, is a generator function: it gets every call of attention, yields
+once what it wants to know, and goes on with the answer.
+
+    the model's layer           AttentionCall.answer              observer(call)
+
+    attends to its keys   -->   1  changes = ...
+                                2  next(...)                -->   yield Wanted(X)
+                                3  products(...): P and t
+                                4  send((P, t))             -->   P, t = ..., for its new state
+                                5  output(), if not from 3
+    goes on with it       <--   6  changes
+
+All observers of a call are started (2) before any is answered (4): attention is formed once for all of them.
 """
 
 from __future__ import annotations
@@ -98,7 +112,7 @@ AS_IT_IS = Affine(1.0)
 
 
 class Wanted(NamedTuple):
-    """What a watcher wants to know of a layer's attention: `P` and `t` of the module's docstring.
+    """What an observer wants to know of a layer's attention: `P` and `t` of the module's docstring.
 
     Attributes:
         matrix: `X`, in the precision to multiply in; None for the identity: `P` is then the mean over heads.
@@ -163,13 +177,13 @@ class AttentionCall:
         return torch.promote_types(self.query.dtype, torch.float32)
 
     def answer(
-        self, changes: Sequence[Change], watchers: Sequence[Watcher], gradients: bool = False
+        self, changes: Sequence[Change], observers: Sequence[Observer], gradients: bool = False
     ) -> tuple[Float[Tensor, "batch head query channel"], Tensor | None]:
         """The layer's output, and its attention if the kernel gives it: watched, and both changed."""
         self.changes = [change(self) for change in changes]
-        if watchers:
+        if observers:
             with torch.set_grad_enabled(gradients), torch.autocast(self.query.device.type, enabled=False):
-                self._watch(watchers)
+                self._inform(observers)
         mixed, weights = self.output() if self.mixed is None else (self.mixed, None)
         for change in self.changes:
             mixed = change.of(mixed, self.value)
@@ -248,11 +262,12 @@ class AttentionCall:
             return self._by_blocks(wanted)
         return [self._by_fused(one) for one in wanted]
 
-    def _watch(self, watchers: Sequence[Watcher]) -> None:
-        asking = [one for watcher in watchers if (one := watcher(self)) is not None]
-        wanted = [next(one) for one in asking]
-        for one, product in zip(asking, self.products(wanted) if wanted else [], strict=True):
-            with suppress(StopIteration):
+    def _inform(self, observers: Sequence[Observer]) -> None:
+        """Steps 2 to 4 of the module's docstring; an observer that returns None wants nothing."""
+        started = [one for observer in observers if (one := observer(self)) is not None]
+        wanted = [next(one) for one in started]
+        for one, product in zip(started, self.products(wanted) if wanted else [], strict=True):
+            with suppress(StopIteration):  # which is how a generator returns
                 one.send(product)
 
     def changed_rows(self, queries: slice) -> Float[Tensor, "batch head query key"]:
@@ -337,6 +352,5 @@ def _allowed(mask: Tensor) -> Bool[Tensor, "*batch query key"]:
 Change = Callable[[AttentionCall], Affine]
 """What is to be done to the attention of a call."""
 
-Watcher = Callable[[AttentionCall], Generator[Wanted, Product, None] | None]
-"""What looks at a call's attention: it yields what it wants to know, once, and goes on with the answer. One
-that wants to know nothing, and only sees the call, returns None."""
+Observer = Callable[[AttentionCall], Generator[Wanted, Product, None] | None]
+"""What looks at a call, as the module's docstring draws it; None is returned where nothing is wanted."""

@@ -1,4 +1,4 @@
-"""One forward pass of a model, seen by any number of watchers of its attention; and what can be followed."""
+"""One forward pass of a model, seen by any number of observers of its attention; and what can be followed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from attnlib.models.attention.call import Affine, AttentionCall, Watcher
+from attnlib.models.attention.call import Affine, AttentionCall, Observer
 from attnlib.models.attention.interface import alone, every_call, watching
 from attnlib.models.base import evaluating
 from attnlib.models.devices import brought, device_of
@@ -37,7 +37,7 @@ _first_positions = WeakKeyDictionary[nn.Module, int]()
 @torch.no_grad()  # the model's own computation takes no gradients
 def watched_pass(
     model: Any,
-    watchers: Sequence[Watcher],
+    observers: Sequence[Observer],
     input_ids: Int[Tensor, "batch token"],
     attention_mask: Mask = None,
     *,
@@ -45,7 +45,7 @@ def watched_pass(
     gradients: bool = False,
     **model_inputs: Any,
 ) -> Float[Tensor, "batch position vocabulary"] | None:
-    """Run a model once, in evaluation mode, without a cache, and show every layer's attention to `watchers`.
+    """Run a model once, in evaluation mode, without a cache, and show every layer's attention to `observers`.
 
     Whoever calls it has had the prompt checked (`check_prompt`).
 
@@ -54,12 +54,12 @@ def watched_pass(
 
     Args:
         model: as in `rollout_of`.
-        watchers: see `attnlib.models.attention.call`.
+        observers: see `attnlib.models.attention.call`.
         input_ids: the tokens.
         attention_mask: 1 for tokens, 0 for padding.
         logits_from: the first position to give logits of (a vocabulary's worth each); without, the model's
             head is left out.
-        gradients: whether what the watchers compute is to be differentiated.
+        gradients: whether what the observers compute is to be differentiated.
         **model_inputs: handed to the model.
 
     Raises:
@@ -75,7 +75,7 @@ def watched_pass(
         refuse_other_tokens(call, input_ids.shape[1], seen)
         seen += 1
 
-    with watching(model, check, *watchers, gradients=gradients):
+    with watching(model, check, *observers, gradients=gradients):
         if logits_from is not None:
             found = logits_of(model, input_ids, attention_mask, logits_from, **model_inputs)
         else:

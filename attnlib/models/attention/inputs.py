@@ -102,7 +102,7 @@ def every_layer(
 def replace(call: Any, query: Tensor, key: Tensor, value: Tensor) -> None:
     """Let a call be computed from these."""
     call.inputs = query, key, value
-    call.query, call.key, call.value = query.detach(), key.detach(), value  # which is what watchers see
+    call.query, call.key, call.value = query.detach(), key.detach(), value  # which is what observers see
 
 
 def set_visible(call: Any, visible: Bool[Tensor, "#batch #head query key"]) -> None:

@@ -8,7 +8,7 @@ thread that opened none, or a call of another model, is passed straight on to th
 before. (A new thread starts with nothing open: run it in a copy of the context, `contextvars.copy_context`,
 if the blocks that are open here should be there, too.)
 
-Changes act in the order in which their blocks were entered. Watchers see what the layer uses in the end.
+Changes act in the order in which their blocks were entered. Observers see what the layer uses in the end.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from attnlib.generators.base import Head
-from attnlib.models.attention.call import AttentionCall, Change, Watcher
+from attnlib.models.attention.call import AttentionCall, Change, Observer
 from attnlib.models.attention.kernels import EagerCall, NamedCall, OwnCall, SdpaCall
 from attnlib.models.base import Shared, Ways, evaluating
 from attnlib.models.transformer import Attention, Transformer
@@ -38,7 +38,7 @@ class Block:
 
     Attributes:
         changes: by the module that calls.
-        watchers: who looks on.
+        observers: who looks on.
         watched: the modules whose calls they see.
         gradients: whether what they compute is to be differentiated.
         instead: by the module that calls, what computes attention in place of the function that was there,
@@ -46,7 +46,7 @@ class Block:
     """
 
     changes: Mapping[int, Change] = field(default_factory=dict)
-    watchers: Sequence[Watcher] = ()
+    observers: Sequence[Observer] = ()
     watched: frozenset[int] = frozenset()
     gradients: bool = False
     instead: Mapping[int, Callable[..., tuple[Tensor, Tensor | None]]] = field(default_factory=dict)
@@ -77,15 +77,15 @@ def changing(model: nn.Module, changes: Mapping[int, Change]) -> Iterator[None]:
 
 
 @scope
-def watching(model: nn.Module, *watchers: Watcher, gradients: bool = False) -> Iterator[None]:
-    """Show every attention call that `model` makes in this context to `watchers`.
+def watching(model: nn.Module, *observers: Observer, gradients: bool = False) -> Iterator[None]:
+    """Show every attention call that `model` makes in this context to `observers`.
 
     The model is in evaluation mode meanwhile (dropout would be neither attention nor reproducible).
 
     Raises:
         ValueError: the model is neither a Hugging Face model that uses the attention interface, nor ours.
     """
-    block = Block({}, watchers, frozenset(map(id, followed(model).modules())), gradients)
+    block = Block({}, observers, frozenset(map(id, followed(model).modules())), gradients)
     with evaluating(model), _opened(model, block):
         yield
 
@@ -240,13 +240,13 @@ class _Led(partial):
         return copy.copy, self.args[:1]
 
 
-def _of(module: nn.Module) -> tuple[list[Change], list[Watcher], bool] | None:
-    """Changes and watchers of a module's call, and whether these differentiate; None if there are none."""
+def _of(module: nn.Module) -> tuple[list[Change], list[Observer], bool] | None:
+    """Changes and observers of a module's call, and whether these differentiate; None if there are none."""
     blocks = _open.get()
     changes = [block.changes[id(module)] for block in blocks if id(module) in block.changes]
     seen = [block for block in blocks if id(module) in block.watched]
-    watchers = [watcher for block in seen for watcher in block.watchers]
-    return (changes, watchers, any(block.gradients for block in seen)) if changes or watchers else None
+    observers = [observer for block in seen for observer in block.observers]
+    return (changes, observers, any(block.gradients for block in seen)) if changes or observers else None
 
 
 def _answer(call: AttentionCall, at_work: Any) -> tuple[Tensor, Tensor | None]:

@@ -85,10 +85,11 @@ class Question(Scored):
             dict(missing or {}),
         )
 
-    def parted(self, first: str, second: str) -> int:
-        """How far apart two measures put the sources: the sum of what their places differ by."""
+    def parted(self, first: str, second: str) -> float:
+        """How far apart two measures put the sources: by so many of all places, as a share."""
         places = zip(self.found.get(first, ()), self.found.get(second, ()), strict=False)
-        return sum(abs(one - other) for one, other in places)
+        apart = [abs(one - other) / len(self.candidates) for one, other in places]
+        return sum(apart) / max(len(apart), 1)
 
 
 class MeasureExplorer(ScoresExplorer):
@@ -108,7 +109,7 @@ class MeasureExplorer(ScoresExplorer):
             be left out.
         title: a line of text above the picture.
         item: index of the question shown first; by default, where the two measures differ most in the places
-            that they give the sources.
+            that they give the sources, of all places that there are.
         first: the measure on the left; the first there is, by default.
         second: the measure on the right; the next, by default.
         noun: what the page calls that which gives the scores.

@@ -39,6 +39,18 @@ def test_it_opens_at_the_question_where_the_two_measures_part_most():
     assert MeasureExplorer(questions, item=0).item == 0
 
 
+def test_a_long_question_is_not_shown_first_for_its_length():
+    """Of three places two apart, and of thirty three."""
+    short = question(truth=TRUTH.roll(-1))
+    short["scores"] = question()["scores"] | {"rollout": torch.tensor([0.9, 0.4, 0.3, 0.0, 0.0])}
+    places = torch.arange(30.0)
+    scores = {"rollout": places, "blank-out": torch.where(places == 3, 6.5, places), "even": places}
+    long = {"tokens": ["a"] * 30, "scores": scores, "truth": places == 3, "query": 29}
+    found = MeasureExplorer({"long": long, "short": short})
+    assert found.items[0]["found"]["rollout"] == [27] and found.items[0]["found"]["blank-out"] == [24]
+    assert found.item == 1
+
+
 def test_it_tells_the_places_of_what_is_needed_among_the_candidates():
     explorer = MeasureExplorer({"one": question()})
     (shown,) = explorer.items

@@ -21,7 +21,9 @@ def leaderboard(_: Path) -> str:
     rows = sorted(_rows(), key=lambda row: -row["reads"]["value"])
     lines = ["| rank | method | from | reads | causes |", "|---|---|---|---|---|"]
     for rank, row in enumerate(rows, 1):
-        scores = " | ".join(with_interval(row[truth]) for truth in TRUTHS)
+        scores = " | ".join(
+            with_interval(row[truth]).replace(", ", ",\N{NO-BREAK SPACE}") for truth in TRUTHS
+        )
         lines.append(f"| {rank} | {row['method']} | {row['from']} | {scores} |")
     return "\n".join(lines)
 

@@ -14,7 +14,7 @@ Its rooms, from the bottom up; each imports from those before it only::
 
     generators     where samples come from: text, token ids, targets, the reference attention
     models         what is trained, and `models.attention`, the one door to any model's attention
-    training       one fit(), its plan, and models kept under a fingerprint of what went in
+    training       one fit(), its plan, and the cache of trained models
     rollout        how attention is followed through layers, down to the tokens it read
     attribution    every measure of what a prediction drew on, in one registry
     measures       a model and batches in, rows out

@@ -1,4 +1,4 @@
-"""Where trained models are kept."""
+"""The cache of trained models."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import nn
 
 from attnlib.files import cache_folder
 from attnlib.places import scratch_folder
-from attnlib.training.key import Unreadable, digest, fingerprint_parts
+from attnlib.training.key import Unreadable, digest, key_parts
 from attnlib.training.loop import Hook, Loss, fit
 from attnlib.training.plan import History, Plan
 from attnlib.training.runlog import log
@@ -33,11 +33,10 @@ def trained(
 ) -> History:
     """Train a model by `fit`, or load it if the same one was trained before.
 
-    What "the same" is, is found in the arguments themselves: see `key.fingerprint_parts`. A model is
-    kept in `$ATTNLIB_CACHE/<chapter>/<fingerprint>`, or where this system keeps caches. Of what cannot be
-    read (a function typed at a prompt, say) nothing can be known again: then one line says so, and the model
-    is trained at every call. From a folder that cannot be written to, a finished run is read, and nothing is
-    written.
+    Two trainings are the same if their cache keys are equal: a hash of the arguments and of the code (see
+    `attnlib.training.key`). A model is cached in `$ATTNLIB_CACHE/<chapter>/<key>`, or where this system keeps
+    caches. If an argument cannot be read, there is no key: a warning says so, and the model is trained at
+    every call. From a folder that cannot be written to, a finished run is read, and nothing is written.
 
     Args:
         model: its weights are those to begin with; changed in place; at the end it has its best weights, is
@@ -45,11 +44,11 @@ def trained(
         batches: the data, a pure function of the step.
         loss: see `fit`.
         plan: how to train.
-        chapter: whose model it is: the name of the folder. `None`: it is not kept.
+        chapter: whose model it is: the name of the folder. `None`: it is not cached.
         valid: the batches to score the model on as `plan.evaluate_every` says.
         score: called with the model and these; returns named values, `plan.metric` among them.
-        hooks: see `fit`. Only those that say what was `asked` of them may change the model. `Snapshots`, and
-            others that keep files, find them again when the run is loaded; others are not called then.
+        hooks: see `fit`. Only those with a `cache_key` may change the model. `Snapshots`, and others that
+            keep files, find them again when the run is loaded; others are not called then.
         progress: show a bar and a line per evaluation.
 
     Returns:
@@ -68,10 +67,10 @@ def trained(
     if chapter is None:
         return fit(model, batches, loss, plan, progress=progress, **how)
     try:
-        key = digest(fingerprint_parts(model, batches, loss, plan, valid=valid, score=score, hooks=hooks))
+        key = digest(key_parts(model, batches, loss, plan, valid=valid, score=score, hooks=hooks))
         folder = cache_folder() / chapter / key[:16]
     except Unreadable as error:
-        log.warning("this model is not kept, and is trained at every call: %s", error)
+        log.warning("this model is not cached, and is trained at every call: %s", error)
         key, folder = None, scratch_folder()
     return fit(model, batches, loss, plan, folder=folder, key=key, progress=progress, **how)
 

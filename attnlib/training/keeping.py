@@ -23,7 +23,7 @@ def load_own(path: Path, run: str | None, **expected: Any) -> tuple[dict[str, Te
 
     Args:
         path: of the file.
-        run: the fingerprint of the run that it has to be of; `None`: any.
+        run: the cache key of the run that it has to be of; `None`: any.
         expected: what else its header has to say: `kind`, `step`.
 
     Raises:
@@ -85,8 +85,8 @@ class Keeper:
         self.model_class: Any = None
 
     @property
-    def asked(self) -> Any:
-        """What decides its files, beside the run itself; enters the run's fingerprint."""
+    def cache_key(self) -> Any:
+        """What decides its files, beside the run itself; part of the run's cache key."""
         return self.steps
 
     def join(self, folder: Path | None, run: str | None, model: nn.Module) -> None:

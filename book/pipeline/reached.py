@@ -10,8 +10,10 @@ from typing import Any
 
 import yaml
 
-CLOSURE, PLACES = "attnlib/training/closure.py", "book/chapters/records/places.py"
-"""Run as files: the packages around them would take seconds to import."""
+from book.pipeline.imports import modules_reached
+
+PLACES = "book/chapters/records/places.py"
+"""Run as a file: the packages around it would take seconds to import."""
 
 BESIDE = (".js", ".css", ".csv", ".wasm")
 """What lies beside Python's files and makes pages, too."""
@@ -20,11 +22,6 @@ TIME = re.compile(
     r"^#.*?([^#:,.;]*\b(?:second|minute|hour|day)s?\b(?: or two)?)", re.MULTILINE | re.IGNORECASE
 )
 """How long a chapter takes, in a profile's comment."""
-
-
-@functools.cache
-def _reached() -> Any:
-    return runpy.run_path(CLOSURE)["modules_reached"]
 
 
 @functools.cache
@@ -39,9 +36,9 @@ def files_reached(modules: tuple[str, ...] = (), notebook: str = "") -> list[str
         line for line in "\n".join(code).split("\n") if not line.lstrip().startswith(("%", "!"))
     )
     try:
-        modules_found = _reached()(modules, source, Path.cwd())
+        modules_found = modules_reached(modules, source, Path.cwd())
     except SyntaxError:  # which the chapter will say itself
-        modules_found = _reached()(modules, house=Path.cwd())
+        modules_found = modules_reached(modules, house=Path.cwd())
     found = {path.relative_to(Path.cwd()) for path in modules_found.values()}
     rooms = {path.parent for path in found if len(path.parts) > 2}  # what lies in `attnlib` itself has none
     beside = {path for room in rooms for path in room.rglob("*") if path.suffix in BESIDE}

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from attnlib.training import fit
-from attnlib.training.key import fingerprint_parts
+from attnlib.training.key import key_parts
 from book.chapters.chapter import Chapter
 from book.chapters.refusals import ParameterError
 from book.chapters.storing import all_chapters
@@ -84,7 +84,7 @@ def key(chapter: Chapter) -> dict[str, str]:
     """What the first model of a chapter is kept under."""
     setup = chapter.setup(chapter.runs()[0])
     how = {"valid": setup.valid, "score": setup.score, "hooks": setup.hooks}
-    return fingerprint_parts(setup.model, setup.batches, setup.loss, setup.plan, **how)
+    return key_parts(setup.model, setup.batches, setup.loss, setup.plan, **how)
 
 
 def weights(chapter: Chapter) -> dict[str, torch.Tensor]:

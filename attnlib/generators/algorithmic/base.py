@@ -152,7 +152,7 @@ class AlgorithmicGenerator(ABC):
         self._latest: tuple[int, Texts] | None = None
 
     @property
-    def asked(self) -> dict[str, Any]:
+    def cache_key(self) -> dict[str, Any]:
         """All that decides its batches; the tokenizer by the ids that it gives."""
         return {name: value for name, value in vars(self).items() if name not in ("tokenizer", "_latest")}
 

@@ -118,7 +118,7 @@ class CopyingLooks(Keeper):
         self.batch, self.shown, self.relevance = batch, shown, relevance
 
     @property
-    def asked(self) -> Any:
+    def cache_key(self) -> Any:
         """What decides its files."""
         return self.steps, self.batch, self.shown, self.relevance
 

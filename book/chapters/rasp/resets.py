@@ -29,7 +29,7 @@ class ResetToBest(Keeper):
         self.patience, self.every = patience, every
 
     @property
-    def asked(self) -> Any:
+    def cache_key(self) -> Any:
         """What decides the weights, beside the run itself."""
         return self.patience, self.every
 

@@ -120,7 +120,7 @@ def test_a_run_that_lost_a_look_trains_again(tmp_path, caplog):
 
 
 def test_other_sequences_are_other_looks():
-    one, other = (CopyingLooks([0], unseen(n)).asked for n in (3, 4))
+    one, other = (CopyingLooks([0], unseen(n)).cache_key for n in (3, 4))
     assert one[0] == other[0] and one[1].source.shape != other[1].source.shape
     with pytest.raises(CheckpointError, match="of no run yet"):
         CopyingLooks([0], unseen()).at(0)

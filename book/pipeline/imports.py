@@ -1,14 +1,9 @@
-"""Which files of the house code is made of: the modules that it reaches by import. Nothing is run.
-
-And which files are a library's.
-"""
+"""Which modules of `attnlib` and `book` some code reaches by import; no code is run."""
 
 from __future__ import annotations
 
 import ast
 import functools
-import sys
-import sysconfig
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from importlib.util import decode_source, resolve_name
@@ -19,23 +14,6 @@ HOUSE = Path(__file__).resolve().parents[2]
 """Where the packages lie: the clone, or the folder of what is installed."""
 
 PACKAGES = ("attnlib", "book")
-
-_OF_PYTHON = ("stdlib", "platstdlib", "purelib", "platlib")
-
-
-def is_library(file: Path) -> bool:
-    """Whether a file lies where packages are installed: in Python's own folders, or another on its path.
-
-    Such are a user's own (pip's `--user`) and one that pip was given (`--target`): a folder of the path
-    that holds the `dist-info` of packages. What a clone is installed from (`-e`) is none.
-    """
-    return any(file.resolve().is_relative_to(folder) for folder in _installed_into(tuple(sys.path)))
-
-
-@functools.cache
-def _installed_into(path: tuple[str, ...]) -> tuple[Path, ...]:
-    further = (each for each in path if any(Path(each).glob("*.dist-info")))
-    return tuple({Path(each).resolve() for each in (*map(sysconfig.get_path, _OF_PYTHON), *further)})
 
 
 class Import(NamedTuple):

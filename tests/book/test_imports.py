@@ -1,13 +1,8 @@
 """Which modules some code reaches by import, without running any."""
 
-import ast
-import sys
-from pathlib import Path
-
-import numpy
 import pytest
 
-from attnlib.training.closure import HOUSE, file_of, is_library, modules_reached
+from book.pipeline.imports import file_of, modules_reached
 
 FILES = {
     "attnlib/__init__.py": "from attnlib.one import first, second\nfrom . import three\ndef own(): ...\n",
@@ -50,15 +45,3 @@ def test_the_loop_reaches_what_a_step_depends_on_and_no_generator():
     assert {name for name in found if "generators" in name or "attention" in name} <= {
         "attnlib.generators.base"
     }
-
-
-def test_a_library_is_what_lies_where_packages_are_installed(tmp_path, monkeypatch):
-    mine, installed = tmp_path / "mine", tmp_path / "site"  # as with `pip install --target site`
-    for folder in (mine, installed / "a-1.0.dist-info"):
-        folder.mkdir(parents=True)
-    files = [mine / "a.py", installed / "a.py"]
-    assert not any(map(is_library, files))
-    monkeypatch.setattr(sys, "path", [*sys.path, str(mine), str(installed)])
-    assert [is_library(file) for file in files] == [False, True]
-    assert is_library(Path(numpy.__file__)) and is_library(Path(ast.__file__))
-    assert not is_library(HOUSE / "book" / "__init__.py")

@@ -37,8 +37,8 @@ class ToTry(NamedTuple):
         if not self.left_out:
             return ""
         return (
-            f"Stored, too, but there is no room in this page for the weights of {', '.join(self.left_out)}. "
-            "The chapter of a language (-p language ...) begins with its own."
+            f"The explorer leaves out {', '.join(self.left_out)}, to keep this page small. To try one, build "
+            "the chapter of its language (-p language ...)."
         )
 
 

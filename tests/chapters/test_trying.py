@@ -50,7 +50,7 @@ def test_what_there_is_no_room_for_is_named_and_what_is_smaller_still_fits():
     found = to_try(ALL, "sort", room=room + weights("dyck1_ptf"))
     assert list(found.models)[-1] == "dyck1_ptf" and found.left_out == ["hist2, supervised", "sort"]
     assert list(to_try(ALL, "sort", room=0).models) == ["sort, supervised"]
-    assert found.note.startswith("Stored, too, but there is no room in this page for the weights of hist2, s")
+    assert found.note.startswith("The explorer leaves out hist2, s")
     assert to_try(ALL, "sort").note == ""
 
 

@@ -16,43 +16,44 @@ from book.chapters.findings.finding import (
 MOST = 120
 """Words."""
 
-OPENING = "This book repeats six attention studies, adding models with ground truth."
+OPENING = "This book repeats six attention studies, adding ground truth."
 
 SENTENCES: Mapping[str, Mapping[str, str]] = {
     "used tokens, and raw attention": {
-        REPRODUCED: "Attention rollout identifies the tokens that a model uses better than raw attention "
-        "(lead {}; ground truth is 1).",
-        NOT_REPRODUCED: "Attention rollout identifies the tokens that a model uses no better than raw "
-        "attention (lead {}; ground truth is 1).",
-        INCONCLUSIVE: "Whether attention rollout identifies the tokens that a model uses better than raw "
-        "attention is open (lead {}; ground truth is 1).",
+        REPRODUCED: "Attention rollout identifies the tokens a model uses better than raw attention "
+        "(lead {}; noise 0, ground truth 1).",
+        NOT_REPRODUCED: "Attention rollout identifies the tokens a model uses no better than raw "
+        "attention (lead {}; noise 0, ground truth 1).",
+        INCONCLUSIVE: "Whether attention rollout identifies the tokens a model uses better than raw "
+        "attention is open (lead {}; noise 0, ground truth 1).",
         NOT_RUN: "Attention rollout was not compared with raw attention.",
     },
     "programs: rollout, raw attention": {
-        REPRODUCED: "In compiled random programs, rollout leads by {}.",
-        NOT_REPRODUCED: "In compiled random programs, rollout does not lead either ({}).",
-        INCONCLUSIVE: "Whether rollout leads in compiled random programs is open ({}).",
+        REPRODUCED: "On random programs compiled to transformers, rollout leads by {}.",
+        NOT_REPRODUCED: "On random programs compiled to transformers, rollout does not lead either ({}).",
+        INCONCLUSIVE: "Whether rollout leads on random programs compiled to transformers is open ({}).",
         NOT_RUN: "No random programs were compiled.",
     },
     "trained: the same order": {
-        REPRODUCED: "Trained on these programs, transformers rank methods alike (Kendall's tau {}).",
-        NOT_REPRODUCED: "Trained on these programs, transformers rank methods otherwise (Kendall's tau {}).",
-        INCONCLUSIVE: "Whether transformers trained on these programs rank methods alike is open (Kendall's "
+        REPRODUCED: "In transformers trained on the same programs, methods rank alike (Kendall's tau {}).",
+        NOT_REPRODUCED: "In transformers trained on the same programs, methods rank differently (Kendall's "
         "tau {}).",
+        INCONCLUSIVE: "Whether methods rank alike in transformers trained on the same programs is open "
+        "(Kendall's tau {}).",
         NOT_RUN: "No transformer was trained on random programs.",
     },
     "cause, reversal, language model": {
-        REPRODUCED: "A language model fails to reverse longer strings because it attends to wrong letters: "
-        "redirected, it gains {}.",
-        NOT_REPRODUCED: "A language model does not fail to reverse longer strings because it attends to "
-        "wrong letters: redirected, it gains {}.",
-        INCONCLUSIVE: "Whether a language model fails to reverse longer strings because it attends to wrong "
-        "letters is open: redirected, it gains {}.",
+        REPRODUCED: "A language model fails to reverse longer strings because of its attention: redirecting "
+        "it gains {}.",
+        NOT_REPRODUCED: "A language model does not fail to reverse longer strings because of its attention: "
+        "redirecting it gains {}.",
+        INCONCLUSIVE: "Whether a language model fails to reverse longer strings because of its attention is "
+        "open: redirecting it gains {}.",
         NOT_RUN: "No language model was made to reverse strings.",
     },
     "copying, none learns": {
-        REPRODUCED: "Without an early co-occurrence signal, models do not learn to copy: after 400 steps {}.",
-        NOT_REPRODUCED: "Without an early co-occurrence signal, models learn to copy late: after 400 steps "
+        REPRODUCED: "Models do not learn to copy without an early co-occurrence signal: after 400 steps {}.",
+        NOT_REPRODUCED: "Models learn to copy even without an early co-occurrence signal: after 400 steps "
         "{}.",
         INCONCLUSIVE: "Whether models learn to copy without an early co-occurrence signal is open: after 400 "
         "steps {}.",

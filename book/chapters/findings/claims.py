@@ -16,15 +16,15 @@ from book.chapters.tells import claims as tells
 from book.chapters.translation import claims as translation
 
 STUDIES = {
-    "weiss2021thinking": "Weiss, Goldberg and Yahav 2021, *Thinking Like Transformers*",
-    "rollout": "*Attention Rollout* for generated text, a web page by the authors of AtMan",
+    "weiss2021thinking": "Weiss et al. 2021, *Thinking Like Transformers*",
+    "rollout": "*Attention Rollout* for generated text, by AtMan's authors",
     "abnar2020quantifying": "Abnar and Zuidema 2020, *Quantifying Attention Flow in Transformers*",
     "spiegel2025attend": "Spiegel et al. 2025, *Attend or Perish*",
-    "lens": "*Attention Lens*, a repository without a paper",
+    "lens": "*Attention Lens*, a repository",
     "snell2021approximating": "Snell et al. 2021, *Approximating How Single Head Attention Learns*",
-    "all": "All studies together: attribution methods and faithfulness metrics against ground truth",
-    "book": "Our own predictions about faithfulness metrics, committed before the first run",
-    "programs": "Our own predictions about random programs, committed before they were drawn",
+    "all": "All studies: methods and metrics against ground truth",
+    "book": "Our predictions about faithfulness metrics, made before the first run",
+    "programs": "Our predictions about random programs, made before drawing them",
 }
 """What is called a study here, in the order of the chapters."""
 

@@ -126,7 +126,8 @@ class AlignmentExplorer(ScoresOverTraining):
         item: index of the sentence shown first.
         shown: the scores shown at first, by name, and "truth"; all of them by default.
         one_scale: whether colours mean the same in all maps, as they should where all scores are of one
-            quantity; by default, each map's strongest is its own largest.
+            quantity; by default, colours go from the least to the largest of each row at first, since a score
+            that is nearly the same everywhere else would be a map of one colour.
         nouns: what the source is called, and what the model makes of it.
 
     Raises:
@@ -153,6 +154,11 @@ class AlignmentExplorer(ScoresOverTraining):
     _esm, _css = front_end("alignment_explorer.js")
     _pack = AlignedSentence.of
 
+    colours = traitlets.Enum(
+        ("whole", "shown", "row"),
+        default_value="row",
+        help="The strongest colour: of all there can be (whole), what is shown (shown), or a row (row).",
+    ).tag(sync=True, addressed=True)
     one_scale = traitlets.Bool(False, help="Whether colours mean the same in all maps.").tag(sync=True)
     nouns = traitlets.Tuple(
         *map(traitlets.Unicode, NOUNS), default_value=NOUNS, help="What is read, and what is made of it."
@@ -177,7 +183,7 @@ class AlignmentExplorer(ScoresOverTraining):
         self._noun, _ = nouns
         how: dict[str, Any] = {"checkpoint": checkpoint, "item": item, "shown": shown}
         super().__init__(sentences, steps, curves, title, translate, **how)
-        self.one_scale, self.nouns = one_scale, nouns
+        self.one_scale, self.nouns, self.colours = one_scale, nouns, "whole" if one_scale else "row"
 
     def _names(self) -> list[str]:
         known = any(each.truth is not None for each in self._all)

@@ -103,15 +103,32 @@ def test_cells_are_chosen_by_click_and_walked_through_by_the_arrow_keys(opened):
     assert " with " not in status.inner_text()
 
 
+PIXEL = """([row, column]) => {
+  const map = document.querySelector("canvas.attnx-map"), at = (i, size) => (i + 0.5) * size / 2;
+  const pen = map.getContext("2d");
+  return [...pen.getImageData(at(column, map.width), at(row, map.height), 1, 1).data]; }"""
+"""The colour of a cell of two by two."""
+
+
+def test_nearly_equal_scores_are_no_map_of_one_colour(opened):
+    """Until another scale is chosen, each row goes from its least to its largest."""
+    values = torch.tensor([[[0.50, 0.51], [0.021, 0.020]]])
+    one = {"source": ["a", "b"], "targets": [["c", "d"]], "scores": {"beta": values}, "written": ["c"]}
+    page = opened(explorer({"A": one}))
+    seen = [page.evaluate(PIXEL, [row, column]) for row in range(2) for column in range(2)]
+    assert seen[0] == seen[3] and seen[1] == seen[2] and sum(seen[0][:3]) - sum(seen[1][:3]) > 300
+    scale = page.locator(".attnx-legend").first
+    assert scale.inner_text().startswith("beta, from least to largest of its row")
+    page.get_by_label("What the strongest colour stands for").select_option("whole")
+    seen = [page.evaluate(PIXEL, [0, column]) for column in range(2)]
+    assert abs(sum(seen[0][:3]) - sum(seen[1][:3])) < 20 and scale.inner_text().startswith("beta\n")
+
+
 def test_negative_scores_are_of_the_other_colour(opened):
     values = torch.tensor([[[-1.0, 1.0], [0.0, -0.5]]])
     one = {"source": ["a", "b"], "targets": [["c", "d"]], "scores": {"Delta": values}, "written": ["c"]}
     page = opened(explorer({"A": one}))
-    pixel = """([row, column]) => {
-      const map = document.querySelector("canvas.attnx-map"), at = (i, size) => (i + 0.5) * size / 2;
-      const pen = map.getContext("2d");
-      return [...pen.getImageData(at(column, map.width), at(row, map.height), 1, 1).data]; }"""
-    colours = {place: page.evaluate(pixel, list(place)) for place in [(0, 0), (0, 1), (1, 1)]}
+    colours = {place: page.evaluate(PIXEL, list(place)) for place in [(0, 0), (0, 1), (1, 1)]}
     assert colours[0, 0][0] > colours[0, 0][2] and colours[1, 1][0] > colours[1, 1][2]  # orange
     assert colours[0, 1][2] > colours[0, 1][0]  # blue
 

@@ -17,6 +17,7 @@ class AlignmentView extends ScoresView {
     const [item, answer] = this.model.get("nouns");
     return { kind: "Alignment explorer", style: "attna", item: capital(item), answer, said: (text) => (text.length > LONGEST_SAID ? `${text.slice(0, LONGEST_SAID)}…` : text || "∅"),
       caption: `${capital(answer)} at this checkpoint`, verdicts: [`${answer} right`, "other"],
+      scales: [["row", "each row by itself"]],
       table: ["As a table: where each score of a target token is largest", "Table of the largest"],
       ask: { label: "A sentence of your own", placeholder: "A sentence to translate", verb: "Translate", doing: "Translating …",
         rows: 1, note: "Recorded. In a live notebook, a sentence of your own can be typed here." } };
@@ -79,9 +80,11 @@ class AlignmentView extends ScoresView {
   }
 
   take({ score, map, values, top, texts, verdict, text }) {
-    const { data, queries, theme, training } = this, now = texts[training.moment] ?? null;
+    const { data, queries, theme, training } = this, now = texts[training.moment] ?? null, byRow = this.model.get("colours") === "row" && score.name !== TRUTH;
     map.stage.setAttribute("aria-label", `${this.name}: ${score.name}. ${data.rows} target tokens by ${data.columns} source tokens. The arrow keys move, escape chooses none.`);
-    map.take({ values, top, signed: score.signed, reference: data.truth ?? null, queries, keys: data.keys }, theme);
+    const scaled = score.signed ? "of the largest in its row" : "from least to largest of its row";
+    map.measure(byRow ? `${score.name}, ${scaled}` : score.name, score.name);
+    map.take({ values: byRow ? ofRows(values, data.columns, score.signed) : values, top: byRow ? 1 : top, signed: score.signed, reference: data.truth ?? null, queries, keys: data.keys }, theme);
     if (now === null) return;
     text.textContent = this.words.said(now);
     verdict.textContent = data.expected === null ? "" : now === data.expected ? "✓ right" : "✗ wrong";
@@ -178,6 +181,16 @@ class AlignmentView extends ScoresView {
     const [row, column] = moves[key];
     return [clamp(row, 0, rows - 1) * columns + clamp(column, 0, columns - 1)];
   }
+}
+
+/** Every row from 0 at its least to 1 at its largest; one with signs, by its furthest from 0. */
+function ofRows(values, columns, signed) {
+  const found = new Float32Array(values.length);
+  for (let from = 0; from < values.length; from += columns) {
+    const row = values.subarray(from, from + columns), least = signed ? 0 : Math.min(...row), most = magnitude(row);
+    found.set(row.map((value) => (value - least) / (most - least || 1)), from);
+  }
+  return found;
 }
 
 const render = renderer(AlignmentView);

@@ -52,7 +52,7 @@ export class ScoresView extends View {
   buildControls() {
     const { item, style } = this.words;
     this.boxes = make("span", { class: `${style}-boxes`, role: "group", "aria-label": "Scores shown" });
-    return make("div", { class: "attnx-controls" }, this.buildItems(item), this.boxes, this.buildColours("to the largest in training", "to the largest now"));
+    return make("div", { class: "attnx-controls" }, this.buildItems(item), this.boxes, this.buildColours("to the largest in training", "to the largest now", this.words.scales));
   }
 
   // ---- built for every item and set of scores

@@ -109,9 +109,9 @@ export class View {
   }
 
   /** The choice of what the strongest colour stands for: of the `whole`, or the largest of what is `shown`. */
-  buildColours(whole, shown) {
+  buildColours(whole, shown, others = []) {
     this.colours = dropDown("Colours: what the strongest colour stands for", (colours) => this.choose({ colours }),
-      [["whole", whole], ["shown", shown]], { title: "What the strongest colour stands for" });
+      [["whole", whole], ["shown", shown], ...others], { title: "What the strongest colour stands for" });
     return field("Colours", this.colours);
   }
 
@@ -172,7 +172,7 @@ export class View {
   dress() {
     const { mode } = this, style = getComputedStyle(this.root);
     this.theme = THEMES[mode];
-    if (this.colours) this.colours.value = this.stretched ? "shown" : "whole";
+    if (this.colours) this.colours.value = this.model.get("colours");
     this.root.dataset.mode = mode;
     return Math.max(this.root.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight), 0);
   }

@@ -57,9 +57,9 @@ def test_what_was_measured_is_glued_not_typed(name: str) -> None:
 
 
 COUNTED: dict[str, tuple[str, Callable[[], int]]] = {
-    r"compares (\w+) with ground truth": ("index.md", lambda: _judges()),
+    r"Which of (\w+) faithfulness metrics": ("index.md", lambda: _judges()),
     r"\[(\w+) small tasks\]": ("index.md", lambda: PAGES["book/tasks.md"].count("{dropdown} Solution")),
-    r"a needle in (\w+) cells": ("index.md", lambda: _cells("Find a needle")),
+    r"an example in (\w+) cells": ("index.md", lambda: _cells("Find a needle")),
     r"Find a needle in (\w+) cells": ("book/think.md", lambda: _cells("Find a needle")),
     r"\| (\w+) top-level functions": ("book/api.md", lambda: len(attnlib.__all__)),
 }

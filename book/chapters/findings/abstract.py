@@ -35,10 +35,9 @@ SENTENCES: Mapping[str, Mapping[str, str]] = {
         NOT_RUN: "No random programs were compiled.",
     },
     "trained: the same order": {
-        REPRODUCED: "In transformers trained on the same programs, methods rank alike (Kendall's tau {}).",
-        NOT_REPRODUCED: "In transformers trained on the same programs, methods rank differently (Kendall's "
-        "tau {}).",
-        INCONCLUSIVE: "Whether methods rank alike in transformers trained on the same programs is open "
+        REPRODUCED: "Transformers trained on them rank methods as compiled ones do (Kendall's tau {}).",
+        NOT_REPRODUCED: "Transformers trained on them rank methods unlike compiled ones (Kendall's tau {}).",
+        INCONCLUSIVE: "Whether transformers trained on them rank methods as compiled ones do is open "
         "(Kendall's tau {}).",
         NOT_RUN: "No transformer was trained on random programs.",
     },
@@ -69,9 +68,9 @@ SENTENCES: Mapping[str, Mapping[str, str]] = {
         NOT_RUN: "The standard faithfulness metric was not compared with ground truth.",
     },
     "expected and usual": {
-        REPRODUCED: "Token replacement agrees better ({}).",
-        NOT_REPRODUCED: "Token replacement does not agree better ({}).",
-        INCONCLUSIVE: "Whether token replacement agrees better is open ({}).",
+        REPRODUCED: "Token replacement raises tau by {}.",
+        NOT_REPRODUCED: "Token replacement does not raise tau ({}).",
+        INCONCLUSIVE: "Whether token replacement raises tau is open ({}).",
         NOT_RUN: "Other metrics were not run.",
     },
 }

@@ -145,8 +145,8 @@ def padded(subject: Subject, real: slice, padding: slice) -> Found:
 
 @way("rollout of 160 tokens")
 def of_many(subject: Subject) -> Found:
-    attentions = subject.attentions(subject.long)
-    return rollout_of(subject.model, subject.long), rollout_by_definition(attentions)[:, -1]
+    found = rollout_of(subject.model, subject.long)
+    return found, rollout_by_definition(subject.attentions(subject.long))[:, -1]
 
 
 @way("rollout in bfloat16")

@@ -6,7 +6,7 @@ from book.chapters.own_model.own_model import agreement_clause, learned_clause, 
 
 
 def test_a_sentence_on_the_first_token_says_whether_it_is_a_sink() -> None:
-    assert sink_clause(0.99).startswith("This is an attention sink")
+    assert sink_clause(0.99).endswith("and an attention sink adds to it.")
     assert sink_clause(0.13) == "An attention sink would have more than half."
 
 

@@ -20,12 +20,12 @@ OPENING = "This book repeats six attention studies, adding ground truth."
 
 SENTENCES: Mapping[str, Mapping[str, str]] = {
     "used tokens, and raw attention": {
-        REPRODUCED: "Attention rollout identifies the tokens a model uses better than raw attention "
-        "(lead {}; noise 0, ground truth 1).",
-        NOT_REPRODUCED: "Attention rollout identifies the tokens a model uses no better than raw "
+        REPRODUCED: "On the chapters' models, attention rollout finds the tokens used better than raw "
         "attention (lead {}; noise 0, ground truth 1).",
-        INCONCLUSIVE: "Whether attention rollout identifies the tokens a model uses better than raw "
-        "attention is open (lead {}; noise 0, ground truth 1).",
+        NOT_REPRODUCED: "On the chapters' models, attention rollout finds the tokens used no better than raw "
+        "attention (lead {}; noise 0, ground truth 1).",
+        INCONCLUSIVE: "Whether attention rollout finds the tokens used by the chapters' models better than "
+        "raw attention is open (lead {}; noise 0, ground truth 1).",
         NOT_RUN: "Attention rollout was not compared with raw attention.",
     },
     "programs: rollout, raw attention": {
@@ -35,9 +35,9 @@ SENTENCES: Mapping[str, Mapping[str, str]] = {
         NOT_RUN: "No random programs were compiled.",
     },
     "trained: the same order": {
-        REPRODUCED: "Transformers trained on them rank methods as compiled ones do (Kendall's tau {}).",
-        NOT_REPRODUCED: "Transformers trained on them rank methods unlike compiled ones (Kendall's tau {}).",
-        INCONCLUSIVE: "Whether transformers trained on them rank methods as compiled ones do is open "
+        REPRODUCED: "Trained transformers order methods as compiled ones do (Kendall's tau {}).",
+        NOT_REPRODUCED: "Trained transformers order methods unlike compiled ones (Kendall's tau {}).",
+        INCONCLUSIVE: "Whether trained transformers order methods as compiled ones do is open "
         "(Kendall's tau {}).",
         NOT_RUN: "No transformer was trained on random programs.",
     },
@@ -51,10 +51,9 @@ SENTENCES: Mapping[str, Mapping[str, str]] = {
         NOT_RUN: "No language model was made to reverse strings.",
     },
     "copying, none learns": {
-        REPRODUCED: "Models do not learn to copy without an early co-occurrence signal: after 400 steps {}.",
-        NOT_REPRODUCED: "Models learn to copy even without an early co-occurrence signal: after 400 steps "
-        "{}.",
-        INCONCLUSIVE: "Whether models learn to copy without an early co-occurrence signal is open: after 400 "
+        REPRODUCED: "Models do not learn to copy if co-occurrence says nothing: after 400 steps {}.",
+        NOT_REPRODUCED: "Models learn to copy even if co-occurrence says nothing: after 400 steps {}.",
+        INCONCLUSIVE: "Whether models learn to copy if co-occurrence says nothing is open: after 400 "
         "steps {}.",
         NOT_RUN: "Copying without a co-occurrence signal was not run.",
     },

@@ -32,7 +32,7 @@ class OwnModel(Chapter):
 def sink_clause(share: float) -> str:
     """A sentence on the share of rollout that the first token has."""
     if share >= 0.5:
-        return "This is an attention sink: a token that takes the attention that no other token needs."
+        return "The causal mask gives it much of this, and an attention sink adds to it."
     return "An attention sink would have more than half."
 
 

@@ -85,10 +85,10 @@ def order_words(both: pd.DataFrame) -> str:
         for weights, part in rows.groupby("weights")
     }
     if first["trained"] == first["compiled"]:
-        return f"In both, {first['trained']} finds most of what a program reads."
+        return f"By what a program reads, {first['trained']} comes first in both."
     return (
-        f"In trained ones, {first['trained']} finds most of what a program reads; in compiled ones, "
-        f"{first['compiled']} does."
+        f"By what a program reads, {first['trained']} comes first in trained ones, and "
+        f"{first['compiled']} in compiled ones."
     )
 
 

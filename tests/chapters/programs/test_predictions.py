@@ -236,8 +236,8 @@ def test_clauses_follow_their_numbers() -> None:
         [("trained", "rollout", 0.8), ("compiled", "rollout", 0.4), ("compiled", "flow", 0.5)],
         columns=["weights", "method", "value"],
     ).assign(truth="reads")
-    assert wording.order_words(table).startswith("In trained ones, rollout finds")
-    assert wording.order_words(table[:2]) == "In both, rollout finds most of what a program reads."
+    assert wording.order_words(table).startswith("By what a program reads, rollout comes first in trained")
+    assert wording.order_words(table[:2]) == "By what a program reads, rollout comes first in both."
     plain = [
         wording.plain_clause(pd.concat([table, pd.DataFrame([("compiled, plain", "rollout", value, "reads")],
                                                             columns=table.columns)]))

@@ -173,7 +173,7 @@ def order_changes() -> Card:
         f"is rollout's place among {len(both)} methods at finding what causes an output, in compiled and "
         f"then in trained transformers of {seeds} random programs. {order}",
         "Random programs",
-        "/notebooks/random_programs.ipynb#is-it-true-of-trained-models",
+        "/notebooks/random_programs.ipynb#does-this-hold-for-trained-models",
         slopes(both[["compiled", "trained"]].to_numpy(), [*both.index].index("rollout")),
     )
 

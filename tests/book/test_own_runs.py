@@ -23,7 +23,7 @@ __all__ = ["project"]  # a small checkout, with the real pipeline
 
 pytestmark = pytest.mark.book
 
-OF_ALL_PAGES = {"objects.inv", "searchindex.js"}
+OF_ALL_PAGES = {"objects.inv", "searchindex.js", "_static/texts.js"}
 """What is made from the words and names of all pages."""
 
 

@@ -115,7 +115,7 @@ def test_the_chapters_explorer_answers(html: Path, browser: Browser, chapter: st
                 assert len(pictures) == len(values), label
         before = canvas_hash(page, overlay)
         box = page.locator(overlay).first.bounding_box()
-        page.mouse.move(box["x"] + box["width"] * 0.7, box["y"] + box["height"] * 0.7)
+        page.locator(overlay).first.hover(position={"x": box["width"] * 0.7, "y": box["height"] * 0.7})
         drawn(page)
         assert canvas_hash(page, overlay) != before
         assert problems == []

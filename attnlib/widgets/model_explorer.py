@@ -104,9 +104,10 @@ class PackedModel(Item):
         weights = {name: value.detach().cpu().float() for name, value in model.state_dict().items()}
         if broken := [name for name, value in weights.items() if not value.isfinite().all()]:
             raise ValueError(f"its weights are not finite: {', '.join(broken)}")
-        names = head_names(model.config.n_layers, model.config.n_heads)
-        if unknown := [name for name in heads or {} if name not in names]:
-            raise ValueError(f"heads names {', '.join(unknown)}; the model's are {', '.join(names)}")
+        if unknown := [name for name in heads or {} if name not in model.head_names]:
+            raise ValueError(
+                f"heads names {', '.join(unknown)}; the model's are {', '.join(model.head_names)}"
+            )
         half = all(torch.equal(value.half().float(), value) for value in weights.values())
         told = _told(model, task)
         for text in texts:

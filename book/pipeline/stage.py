@@ -61,7 +61,7 @@ def status_table(runs: list[dict[str, Any]], page: Path) -> str:
 
 
 def records_table(found: pd.DataFrame, origins: dict[tuple[str, str], Record]) -> str:
-    """What became of every record in this build, and where it is from: a line, and a row per record."""
+    """How closely this build reproduced every record, and where the record is from: a row per record."""
     again = {(str(row["notebook"]), str(row["run"])): row for _, row in found_again().iterrows()}
     rows = []
     for (chapter, run), verdict in summary(found).items():

@@ -125,7 +125,7 @@ def kept(rows: pd.DataFrame, part: str) -> list[pd.DataFrame]:
 
 
 def expected_over_settings(expected: pd.DataFrame) -> pd.DataFrame:
-    """What became of predictions over all settings: the mean of what each has, with Student's interval."""
+    """The result of each prediction: its mean over settings, with Student's interval."""
     groups = expected.groupby("prediction", sort=False)["value"]
     rows = [(words, *difference(values)) for words, values in groups]
     return _with_verdicts(pd.DataFrame(rows, columns=["prediction", *Estimate._fields]))

@@ -56,7 +56,7 @@ def near_and_far(questions: Questions) -> tuple[Questions, Questions]:
 
 
 def judged(p: Any) -> list[Judged]:
-    """What the expected judge and the known answers say of weights that were learned in each way."""
+    """Weights that were learned in each way, rated by the expected metric and by ground truth."""
     found = []
     for name in ASKED:
         seeds = SETTINGS[name].seeds(p)[: p.seeds]

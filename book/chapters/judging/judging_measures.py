@@ -112,7 +112,7 @@ class JudgingMeasures(Chapter):
     # ---- what is asked, and what measures and judges say ---------------------------------------------
 
     def _case(self, setting: Setting, seed: int) -> Case:
-        """A model, and the questions that it answers rightly and was trained on the like of."""
+        """A model, and the questions in distribution that it answers rightly."""
         model, questions = setting.make(self, seed, others=self.others)
         known = questions.where(questions.right & questions.in_distribution)
         if len(known) < 2:

@@ -10,7 +10,6 @@ from torch import Tensor
 from attnlib.generators.arithmetic import Arithmetic, Problems
 from attnlib.models.attention import evaluating
 from attnlib.models.stored import StoredModel
-from attnlib.models.transformer import head_names
 from book.chapters.lens.measures import COLUMNS, ablation_rows
 
 
@@ -38,14 +37,13 @@ def lines_on_heads(stored: StoredModel) -> dict[str, str]:
     rows = read.permute(0, 3, 1, 2, 4)[asked].flatten(1, 2)  # query, head, key
     of = asked.nonzero()[:, 0]
     shares = {kind: (rows * keys[of, None]).sum(-1).mean(0) for kind, keys in kinds.items()}
-    names = head_names(model.config.n_layers, model.config.n_heads)
-    seen = pd.DataFrame({kind: share.numpy() for kind, share in shares.items()}, index=names)
+    seen = pd.DataFrame({kind: share.numpy() for kind, share in shares.items()}, index=model.head_names)
     share, kind = seen.max(axis=1), seen.idxmax(axis=1)
     lost = ablation_rows(model, task, problems).query("column == 'answer'").groupby("head")["lost"].mean()
     return {
         head: f"{100 * share[head]:.0f} % of its attention on {kind[head]}; "
         f"without it, {100 * lost[head]:.0f} points of accuracy lost"
-        for head in names
+        for head in model.head_names
     }
 
 

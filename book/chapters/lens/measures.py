@@ -19,7 +19,7 @@ from attnlib.generators.order import chunks
 from attnlib.measures.returned import returned
 from attnlib.models.attention import evaluating
 from attnlib.models.attention.changes import Instead, heads_ablated
-from attnlib.models.transformer import Transformer, head_names
+from attnlib.models.transformer import Transformer
 from attnlib.stats.reference import reference_mass
 from attnlib.training.objectives import stacked_attentions
 
@@ -189,7 +189,7 @@ def ablation_rows(
 ) -> pd.DataFrame:
     """What each head is worth: whether an answer is lost without it, by column and as a whole."""
     whole, tables = _with_answers(digit_rows(model, task, problems)), []
-    for place, name in enumerate(head_names(model.config.n_layers, model.config.n_heads)):
+    for place, name in enumerate(model.head_names):
         with heads_ablated(model, [divmod(place, model.config.n_heads)], instead):
             without = _with_answers(digit_rows(model, task, problems))
         lost = whole["right"].astype(float) - without["right"].astype(float)

@@ -116,7 +116,7 @@ def paper_grid(
 
 
 def paper_verdicts(here: pd.DataFrame, table: str, metric: str, chance: str) -> pd.DataFrame:
-    """What became of one column of a paper's table, a row for each of our runs."""
+    """One column of a paper's table beside our results, a row for each of our runs."""
     paper, here = _paper_and_ours(table, here)
     theirs = paper.set_index("task")["value"]
     found = {name: here[here["metric"] == name] for name in (metric, chance)}

@@ -289,7 +289,7 @@ def by_way(kept: pd.DataFrame) -> pd.DataFrame:
 
 
 def hop_prediction_table(kept: pd.DataFrame) -> pd.DataFrame:
-    """What became of `HOP_PREDICTIONS`: as of `predictions.prediction_table`, over `n` models."""
+    """The result of each of `HOP_PREDICTIONS` over `n` models, as `predictions.prediction_table` has it."""
     table = list[tuple[Any, ...]]()
     for each in HOP_PREDICTIONS:
         for sign, pair in ((1, (each.first, each.second)), (-1, (each.second, each.first))):

@@ -147,7 +147,7 @@ HOP_PREDICTIONS = (
 
 
 def prediction_table(rows: pd.DataFrame, predictions: Sequence[Prediction] = PREDICTIONS) -> pd.DataFrame:
-    """What came out."""
+    """The result of each prediction, with its interval and verdict."""
     found: dict[Prediction, Estimate] = {}
     for metric in set(rows.loc[rows["value"].notna(), "metric"]):
         some = [each for each in predictions if each.metric == metric]

@@ -226,6 +226,15 @@ class Program:
         operation = self.variables[number].operation
         return operation if operation in ("symbol", "position") else f"v{number}"
 
+    def value_names(self, number: int) -> list[str]:
+        """What the values of a variable are called: symbols are letters, and "none" is a copy of no key."""
+        variable = self.variables[number]
+        if variable.operation == "symbol":
+            return [*"abcdefgh"[: self.alphabet], "^"]
+        if variable.operation == COPY:
+            return [*self.value_names(variable.arguments[2]), "none"]
+        return [str(value) for value in range(variable.size)]
+
     def _said(self, variable: Variable) -> str:
         names = [self.name(i) for i in variable.arguments]
         if variable.operation in ("symbol", "position"):
@@ -262,8 +271,12 @@ class Program:
         if head.selector == "equal":
             return f"keys{limit} with the query's {key}"
         if head.selector == "set":
-            return f"keys{limit} whose {key} is in {{{', '.join(map(str, head.relation[0].nonzero()[0]))}}}"
-        named = ", ".join(f"{value} -> {at}" for value, at in zip(*head.relation.nonzero(), strict=True))
+            names = self.value_names(head.arguments[1])
+            chosen = ", ".join(names[at] for at in head.relation[0].nonzero()[0] if names[at] != "^")
+            return f"keys{limit} whose {key} is in {{{chosen}}}"
+        asked, found = (self.value_names(number) for number in head.arguments[:2])
+        pairs = zip(*head.relation.nonzero(), strict=True)
+        named = ", ".join(f"{asked[value]} -> {found[at]}" for value, at in pairs if asked[value] != "^")
         where = (
             "the key at the position" if head.selector == "pointer" else f"keys{limit} whose {key} is the one"
         )

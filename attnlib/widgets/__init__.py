@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from attnlib.widgets.language_model_explorer import LanguageModelExplorer, ModelFile, Trial
     from attnlib.widgets.measure_explorer import MeasureExplorer
     from attnlib.widgets.model_explorer import ModelExplorer
+    from attnlib.widgets.program_explorer import ProgramExplorer
     from attnlib.widgets.training_explorer import TrainingExplorer
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "MeasureExplorer",
     "ModelExplorer",
     "ModelFile",
+    "ProgramExplorer",
     "TrainingExplorer",
     "Trial",
 ]

@@ -45,7 +45,8 @@ def named(
     for label, given in shown.items():
         if not set(needed) <= set(given) <= {*needed, *optional}:
             raise ValueError(
-                f"{noun} {label!r} must hold {_listed(needed)}, and may hold {_listed(optional)}; "
+                f"{noun} {label!r} must hold {_listed(needed)}"
+                f"{', and may hold ' + _listed(optional) if optional else ''}; "
                 f"got {', '.join(map(str, given)) or 'nothing'}."
             )
         try:

@@ -103,7 +103,8 @@ def picture(state: dict[str, Any]) -> str:
 def opened_text(state: dict[str, Any]) -> str:
     """What the model of an explorer is given at first."""
     trials = state.get("trials") or [{"prompt": ""}]
-    return str(state.get("text") or state.get("asked") or next(iter(trials[0].values())))
+    own = state["items"][state["item"]].get("text") if state["items"] else None
+    return str(state.get("text") or own or state.get("asked") or next(iter(trials[0].values())))
 
 
 def opened_map(state: dict[str, Any]) -> np.ndarray | None:
@@ -116,7 +117,7 @@ def opened_map(state: dict[str, Any]) -> np.ndarray | None:
     packed = base64.b64decode(state["weights"]["base64"])[start:]
     if "scores" in shown:
         return _scores(state, shown, packed)
-    if "config" in shown:
+    if "config" in shown or "cells" in shown:
         return None
     steps = np.frombuffer(zlib.decompressobj(-15).decompress(packed), np.uint8)
     if len(shown["shape"]) == 3:  # generated, prompt, layer

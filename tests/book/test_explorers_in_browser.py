@@ -13,6 +13,7 @@ import tests.book.test_dynamics_explorer_in_browser as dynamics
 import tests.book.test_generation_explorer_in_browser as generation
 import tests.book.test_measure_explorer_in_browser as measure
 import tests.book.test_model_explorer_in_browser as model
+import tests.book.test_program_explorer_in_browser as program
 import tests.book.test_training_explorer_in_browser as training
 import tests.book.test_widgets_in_browser as widgets
 from attnlib.widgets import AttentionExplorer, GenerationExplorer, MeasureExplorer
@@ -24,7 +25,8 @@ pytestmark = pytest.mark.book
 
 HOSTILE = [*explorers.HOSTILE, "</script>", "'\"`${1}"]
 MAP = "canvas.attnx-map"
-LOOKS = """view => [...view.querySelectorAll("canvas, .attnx-readout, .attnm-found, .attno-said")]
+LOOKS = """view => [...view.querySelectorAll(
+    "canvas, .attnx-readout, .attnm-found, .attno-said, .attnr-rows")]
   .map(each => each.toDataURL?.() ?? each.innerText).join()"""
 """All that a view shows of its numbers, as one text."""
 OVERFLOWED = "document.documentElement.scrollWidth > innerWidth"
@@ -40,6 +42,7 @@ OVERFLOWED = "document.documentElement.scrollWidth > innerWidth"
         (generation.explorer, {"layer": 0}),
         (model.explorer, {"text": "fade", "swaps": {"L0H0": "off"}}),
         (measure.explorer, {"item": 1}),
+        (program.explorer, {"text": "bbbbbbbbbbbb", "query": 5}),
     ],
 )
 def test_what_python_sets_is_shown_as_the_static_page_shows_it(opened: Any, made: Any, changes: Any) -> None:
@@ -61,7 +64,7 @@ def test_what_python_sets_is_shown_as_the_static_page_shows_it(opened: Any, made
 
 @pytest.mark.parametrize(
     "made",
-    [each.explorer for each in (widgets, training, dynamics, alignment, generation, model, measure)],
+    [each.explorer for each in (widgets, training, dynamics, alignment, generation, model, measure, program)],
     ids=lambda made: made.__module__.rpartition("test_")[2],
 )
 def test_a_page_whose_data_were_changed_draws_nothing_and_says_so(opened: Any, made: Any) -> None:
@@ -194,6 +197,7 @@ def long_measure(count: int) -> Any:
         (long_dynamics, 300, "[data-token='3']"),
         (long_alignment, 30, widgets.OVERLAY),
         (long_measure, 60, "[data-token='3']"),
+        (program.long, 12, "[data-at='3']"),
     ],
 )
 def test_a_narrow_screen_is_not_overflowed(opened: Any, made: Any, count: int, pointed: str) -> None:

@@ -12,10 +12,14 @@ from torch import Tensor
 
 from attnlib.attribution.registry import METHODS
 from attnlib.benchmarking.population import draw
-from attnlib.benchmarking.questions import ask
+from attnlib.benchmarking.programs import COUNT
+from attnlib.benchmarking.questions import ask, questions_of
 from attnlib.benchmarking.scoring import COMPARED, asked, published, rows_of
 from book.chapters.chapter import Chapter
 from book.chapters.parameters import Different, Seed, among
+
+OFFERED = range(1000, 1030)
+"""Seeds of the programs that a reader can draw in the page, beside the one that is shown."""
 
 Method = Annotated[str, among(COMPARED)]
 
@@ -54,6 +58,24 @@ class Programs(Chapter):
         before = published(self.seeds).astype({"method": str, "truth": str, "sign": str, "value": float})
         both = self.rows.merge(before, on=keys, suffixes=("", " before"))
         return both.rename(columns={"value": "now", "value before": "recorded"})[[*keys, "now", "recorded"]]
+
+    def to_draw(self) -> dict[str, dict[str, object]]:
+        """Programs for `ProgramExplorer`, that of `shown` first, each on its question that reads most."""
+        found: dict[str, dict[str, object]] = {}
+        for seed in dict.fromkeys((self.shown, *OFFERED)):
+            program = draw(seed)
+            questions = questions_of(program)
+            if questions is None:
+                continue
+            row = int(questions.reads.sum(1).argmax())
+            counts = any(program.variables[number].operation == COUNT for number in program.used())
+            layers = f"{program.n_layers} layer{'s' * (program.n_layers > 1)}"
+            found[f"{seed}: {layers}{', counts' * counts}"] = {
+                "program": program,
+                "text": "".join(in_letters(questions.ids[row, 1:], program.alphabet)),
+                "query": int(questions.query[row]),
+            }
+        return found
 
     def examples(self, most: int = 4) -> dict[str, dict[str, object]]:
         """The first questions of the program that is shown, for `MeasureExplorer`; the truth is *reads*."""

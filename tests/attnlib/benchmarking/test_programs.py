@@ -101,6 +101,11 @@ def test_a_program_reads_in_words() -> None:
         "v3 = symbol of the first of keys with the query's v2, or none (output)",
     ]
     assert program.hops() == 2 and program.used() == {0, 2, 3}
+    assert program.value_names(3) == ["a", "b", "c", "^", "none"] and program.value_names(2) == [
+        "0",
+        "1",
+        "2",
+    ]
 
 
 @pytest.mark.parametrize("seed", [-1, True])

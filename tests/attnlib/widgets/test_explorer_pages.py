@@ -12,6 +12,7 @@ from tests.attnlib.widgets import test_dynamics_explorer as dynamics
 from tests.attnlib.widgets import test_generation_explorer as generation
 from tests.attnlib.widgets import test_measure_explorer as measure
 from tests.attnlib.widgets import test_model_explorer as model
+from tests.attnlib.widgets import test_program_explorer as program
 from tests.attnlib.widgets import test_training_explorer as training
 from tests.attnlib.widgets import test_widgets as attention
 from tests.explorers import is_harmless, state_of
@@ -23,6 +24,7 @@ EXPLORERS = {
     "generation": (generation.two_examples, {"layer": 0}),
     "measure": (measure.explorer, {"item": 1}),
     "model": (model.explorer, {"layer": 1}),
+    "program": (program.explorer, {"query": 2}),
     "training": (training.explorer, {"checkpoint": 0}),
 }
 
@@ -72,11 +74,14 @@ def test_the_static_page_holds_every_trait_that_the_live_view_reads(made: Any) -
         ("generation", "layer", -2, "layer must be from -1 to 2"),
         ("generation", "generated", 2, "generated must be from 0 to 1; got 2"),
         ("generation", "generated", -1, "generated must be from 0 to 1; got -1"),
+        ("program", "query", 13, r"query must be from -1 to 12 \(-1 for the program's own\); got 13"),
+        ("program", "text", "abc", "text must be 12 of the letters a, b, c, d, e; got 'abc'"),
+        ("program", "text", "f" * 12, "text must be 12 of the letters a, b, c, d, e; got 'ffff"),
         ("training", "checkpoint", 3, "checkpoint must be from 0 to 2; got 3"),
         ("training", "query", 4, "query must be from -1 to 3"),
     ],
 )
-def test_a_place_that_does_not_exist_is_refused(explorer: str, name: str, value: int, message: str) -> None:
+def test_a_place_that_does_not_exist_is_refused(explorer: str, name: str, value: Any, message: str) -> None:
     make, _ = EXPLORERS[explorer]
     with pytest.raises(traitlets.TraitError, match=message):
         make(**{name: value})

@@ -26,6 +26,7 @@ SAVED = {  # how the name begins, some texts of the picture, the first columns
     "generation": ("T-large-", ["Generated"], "generated,generated token,layer,prompt,prompt token"),
     "measure": ("T-", ["rollout"], "place,token,needed,rollout"),
     "model": ("T-", ["reads", "writes"], "query,query token,key,key token,weight"),
+    "program": ("T-", ["output", "rollout"], "position,symbol,v3,v5,reads,causes,rollout"),
     "training": ("T-layer-0-head-0-step-", ["weight"], "query,query token,key,key token,weight"),
 }
 """By explorer."""

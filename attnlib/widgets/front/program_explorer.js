@@ -122,7 +122,8 @@ class ProgramView extends View {
     for (const { values, cells } of this.methods) for (const at of run.candidates) cells[at - 1].textContent = values[at] >= 0.005 ? values[at].toFixed(2).replace(/^0/, "") : "";
     const rows = [...truths, ...this.methods];
     for (const { cells } of rows) cells[run.query - 1].classList.add("attnr-query");
-    this.answers.replaceChildren(...rows.map(({ node }) => node));
+    const note = make("p", { class: "attnx-caption" }, "Methods, and how well each ranks the marked tokens first: 0 by chance, 1 perfect");
+    this.answers.replaceChildren(...truths.map(({ node }) => node), note, ...this.methods.map(({ node }) => node));
     this.status.textContent = `${this.question.textContent} ${this.sentence()}`;
     this.paint();
   }

@@ -9,8 +9,8 @@ from attnlib.benchmarking.population import draw
 from attnlib.widgets import ProgramExplorer
 from tests.explorers import raw
 
-POINTER = {"program": draw(1016), "text": "acddadedbbab", "query": 12}
-COUNT = {"program": draw(1010), "text": "bcddcccbcc", "query": 6}
+POINTER: dict[str, Any] = {"program": draw(1016), "text": "acddadedbbab", "query": 12}
+COUNT: dict[str, Any] = {"program": draw(1010), "text": "bcddcccbcc", "query": 6}
 
 
 def explorer(**settings: Any) -> ProgramExplorer:

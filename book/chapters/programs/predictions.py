@@ -48,8 +48,9 @@ class Prediction(NamedTuple):
 
     Attributes:
         words: the sentence.
-        of: which rows it is about: "compiled", "metrics" or "trained".
-        answer: from these rows (and those of the compiled programs, for "trained") to the answer.
+        of: which rows it is about: "compiled", "metrics", "trained" or "twice".
+        answer: from these rows (and those of the compiled programs, for "trained", or of the trained
+            transformers, for "twice") to the answer.
     """
 
     words: str
@@ -244,6 +245,15 @@ PREDICTIONS = (
     ),
 )
 """In the order of the page. None was changed after it was answered."""
+
+
+TWICE = Prediction(
+    "Trained transformers of twice the size order the methods as those of the same size do, by causes: "
+    "tau is above .5.",
+    "twice",
+    same_order,
+)
+"""Written when the transformers of the same size had been asked, and before one of twice the size was trained."""
 
 
 def answered(**rows: pd.DataFrame) -> Iterator[tuple[Prediction, Answer]]:

@@ -253,7 +253,7 @@ TWICE = Prediction(
     "twice",
     same_order,
 )
-"""Written when the transformers of the same size had been asked, and before one of twice the size was trained."""
+"""Written when those of the same size had been asked, and before any of twice the size was trained."""
 
 
 def answered(**rows: pd.DataFrame) -> Iterator[tuple[Prediction, Answer]]:

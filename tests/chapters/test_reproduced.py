@@ -226,6 +226,18 @@ def test_only_training_moves_numbers_from_processor_to_processor(
 
 
 @pytest.mark.parametrize(
+    ("processor", "verdict"), [("A, AVX2", "missing"), ("B, AVX512", "another processor")]
+)
+def test_a_row_named_after_a_choice_is_another_one_on_another_processor(
+    folders, monkeypatch, processor, verdict
+):
+    results, build = folders
+    trained(results, ROWS, monkeypatch, "A, AVX2", True)
+    trained(build, ROWS.iloc[1:], monkeypatch, processor, True)
+    assert reproduced(build, results)["verdict"].value_counts().to_dict() == {"bit for bit": 2, verdict: 1}
+
+
+@pytest.mark.parametrize(
     ("processor", "verdict"), [("A, AVX2", "differs"), ("B, AVX512", "another processor")]
 )
 def test_who_takes_trained_models_has_numbers_that_move_with_them(folders, monkeypatch, processor, verdict):

@@ -16,7 +16,7 @@ Every recorded row gets one of `VERDICTS`:
   where 95 % of further seeds do (Student's interval of prediction);
 * "another processor": neither, and the run's models, its own or those it takes from other chapters, were
   trained on another processor, or on one that its record does not name: training parts where sums are rounded
-  otherwise;
+  otherwise, and a row that is named after what came first in one run may be there no longer;
 * "differs": none of these;
 * "missing": the run was done again, and left no such row;
 * "not run": this build did not do the run.
@@ -95,7 +95,7 @@ def twins(made: Path, recorded: Path = RECORDED) -> dict[tuple[str, str], tuple[
         rounding = ROUNDING_ELSEWHERE if elsewhere else ROUNDING
         table = compare(before, completed(now, rows, origin["parameters"]), rounding)
         if elsewhere and (provenance["steps"] or "models" in provenance["parameters"]):
-            table["verdict"] = table["verdict"].replace("differs", "another processor")
+            table["verdict"] = table["verdict"].replace(["differs", "missing"], "another processor")
         found[key] = table, origin
     return found | {key: (compare(rows.iloc[:0], rows), origin) for key, (rows, origin) in ours.items()}
 

@@ -5,13 +5,18 @@
 A file for each hundred seeds is written into the folder as soon as it is done, so that a run that was killed
 goes on where it was. With `--learned 1`, transformers that are trained on the programs are asked in place of
 compiled ones (`attnlib.benchmarking.learned`); with `--plain`, compiled ones without a disguise. With
-`--gather FILE`, the rows of all files of the folder are written as one. With `--publish`, they become the
-recorded scores that come with the package (`attnlib.benchmarking.scoring.PUBLISHED`).
+`--gather FILE`, the rows of all files of the folder are written as one, and beside them a `.json` file with
+the seeds, the commit, the versions and the day. With `--publish`, they become the recorded scores that come
+with the package (`attnlib.benchmarking.scoring.PUBLISHED`).
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
+import importlib.metadata
+import json
+import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -24,7 +29,7 @@ import torch
 from attnlib.attribution.registry import METHODS
 from attnlib.benchmarking.compiling import Disguise
 from attnlib.benchmarking.learned import asked_of_learned
-from attnlib.benchmarking.population import draw
+from attnlib.benchmarking.population import POPULATION, draw
 from attnlib.benchmarking.questions import TRUTHS
 from attnlib.benchmarking.scoring import COMPARED, FEATURES, PUBLISHED, asked, features_of, rows_of
 from attnlib.files import write_atomically
@@ -69,6 +74,32 @@ def small(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.astype({"seed": "int32", "value": "float32", "n": "int8"})
 
 
+def origin(rows: pd.DataFrame, asked_for: argparse.Namespace) -> dict[str, Any]:
+    """How recorded rows came about."""
+    try:
+        found = subprocess.run(
+            ["git", "rev-parse", "--short=12", "HEAD"],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+        )
+        commit = found.stdout.strip() or None
+    except OSError:  # no git
+        commit = None
+    return {
+        "population": POPULATION,
+        "weights": f"trained, size {asked_for.learned}"
+        if asked_for.learned
+        else "compiled, without disguise"
+        if asked_for.plain
+        else "compiled",
+        "seeds": sorted({int(seed) for seed in rows["seed"]}),
+        "commit": commit,
+        "versions": {name: importlib.metadata.version(name) for name in ("attnlib", "torch", "numpy")},
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+    }
+
+
 def main() -> int:
     """Record, and gather or publish if asked to; returns the exit status."""
     parser = argparse.ArgumentParser(description="Record the scores of all methods on programs.")
@@ -89,7 +120,11 @@ def main() -> int:
     rows = partial(rows_of, methods={name: METHODS[name] for name in COMPARED}, made=made)
     in_chunks(args.seeds, args.folder, rows, LEARNED_CHUNK if args.learned else CHUNK)
     for path in [args.gather] * bool(args.gather) + [PUBLISHED] * args.publish:
-        write_atomically(path, small(gathered(args.folder)).to_parquet(index=False, compression="zstd"))
+        found = small(gathered(args.folder))
+        write_atomically(path, found.to_parquet(index=False, compression="zstd"))
+        write_atomically(
+            path.with_suffix(".json"), json.dumps(origin(found, args), indent=1).encode() + b"\n"
+        )
         print(path)
     if args.publish:
         seeds = sorted(set(pd.read_parquet(PUBLISHED)["seed"].tolist()))

@@ -76,8 +76,8 @@ def names_the_fact() -> Card:
     shares = {"rollout": number.value, "five at random": number.bound}
     return Card(
         percent(number.value),
-        f"of {number.n:,} prompts: rollout's top five tokens of the facts include the right one. Five random "
-        f"tokens include it in {percent(number.bound)}.",
+        f"of {number.n:,} prompts: rollout's top five tokens, among those of the facts, include one of the "
+        f"right fact. Five random tokens do in {percent(number.bound)}.",
         "A language model's facts",
         "/notebooks/generative_rollout.ipynb#which-methods-find-the-needle",
         bars(shares),
@@ -90,8 +90,8 @@ def comes_back() -> Card:
     before, *_, after = curves["the reference"]
     return Card(
         f"{percent(before).removesuffix(' %')} → {percent(after)}",
-        "of the letters of longer strings are reversed rightly by a language model, once eight of its heads "
-        "are redirected to the letter to copy. Random keys make it worse.",
+        "of the letters are right when a language model reverses longer strings: before and after eight of "
+        "its heads are redirected to the letter to copy. Random keys make it worse.",
         "Move the attention of a small one",
         "/book/slider.md",
         lines(curves),
@@ -135,8 +135,8 @@ def agrees_weakly() -> Card:
     shares = {"standard metric": number.value, "the same order": 1.0}
     return Card(
         f"τ = {number.value:.2f}",
-        "Kendall's τ between two rankings of attribution methods: by the standard faithfulness metric, and "
-        f"by ground truth, over {number.n} settings.",
+        "is Kendall's rank correlation of two rankings of attribution methods: by the standard faithfulness "
+        f"metric, and by ground truth, over {number.n} settings. Equal rankings have 1.",
         "Metrics against ground truth",
         "/notebooks/judging_measures.ipynb#which-metric-agrees-with-ground-truth",
         bars(shares),
@@ -151,8 +151,8 @@ def learns_late() -> Card:
     counts = {"no signal": (int(hard.count), hard.n), "signal": (int(easy.count), easy.n)}
     return Card(
         f"{hard.count:.0f} of {hard.n}",
-        f"models learn to copy within {SOON} steps where co-occurrence gives no signal; {easy.count:.0f} of "
-        f"{easy.n} do where it gives one.",
+        f"models learn to copy within {SOON} steps where co-occurrence of symbols says nothing about the "
+        f"answer. Where it does, {easy.count:.0f} of {easy.n} do.",
         "How attention is learned",
         "/notebooks/sequence_copying.ipynb#do-models-fail-to-learn-permutations",
         dots(counts),
@@ -170,8 +170,8 @@ def order_changes() -> Card:
     order = ORDER[same_order(trained, compiled).verdict]["order headline"]
     return Card(
         f"{ordinal(first)} → {ordinal(last)}",
-        f"is rollout's place among {len(both)} methods at finding what causes an output, in compiled and "
-        f"then in trained transformers of {seeds} random programs. {order}",
+        f"is rollout's rank among {len(both)} methods at finding the tokens that cause an output: in "
+        f"compiled, then in trained transformers of {seeds} random programs. {order}",
         "Random programs",
         "/notebooks/random_programs.ipynb#does-this-hold-for-trained-models",
         slopes(both[["compiled", "trained"]].to_numpy(), [*both.index].index("rollout")),

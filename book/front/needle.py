@@ -61,9 +61,12 @@ def needle(stage: Path) -> str:
     else:
         others = f"{OCCLUSION} ranks it {ranks[OCCLUSION]}, {LRP} {ranks[LRP]}"
     return SHOWN.format(
-        left=half(kept, ROLLOUT, "What rollout says", "Attention, multiplied through all layers: most is on"),
+        left=half(kept, ROLLOUT, "Rollout", "Attention is multiplied through all layers. Highest scores:"),
         right=half(
-            kept, OCCLUSION, "What the answer needs", "Each token left out in turn: most is lost without"
+            kept,
+            OCCLUSION,
+            "Occlusion",
+            "Each token is left out in turn. The answer becomes least likely without",
         ),
         rollout=ranks[ROLLOUT],
         others=others,

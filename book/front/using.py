@@ -27,11 +27,11 @@ PASSES = Path(__file__).parents[1] / "performance/measures.csv"
 
 CAPTION = """\
 :::{{container}} caption
-By recorded runs without supervised heads: how much of the tokens that an algorithm needs a method finds, by \
-[ground truth](/notebooks/judging_measures.ipynb) over {needs} settings, and how much of those that a model \
-uses, by the faithfulness metric that ground truth selected, over {uses}. Chance is 0 and perfect is 1; \
-brackets are 95 % confidence intervals over settings. Passes are matrix products in units of one pass \
-([how they are counted](/book/performance.md)).
+*Needed* are the tokens from which the algorithm computes the answer, by [ground \
+truth](/notebooks/judging_measures.ipynb), over {needs} settings. *Used* are those on which the model's \
+own answer depends, by the faithfulness metric that ground truth selected, over {uses}. Chance is 0 and \
+perfect is 1; brackets are 95 % confidence intervals over settings, without supervised heads. Passes are \
+matrix products in units of one forward pass ([how they are counted](/book/performance.md)).
 :::"""
 
 
@@ -42,7 +42,7 @@ def using(stage: Path) -> str:
         return "*Not run yet*: `papermill` with the profile `paper` of `judging_measures`."
     lines = [
         "::::{container} using",
-        "| you can afford | use | finds what is needed | finds what is used | passes |",
+        "| you can afford | use | finds needed tokens | finds used tokens | passes |",
         "|---|---|---|---|---|",
     ]
     of: Any

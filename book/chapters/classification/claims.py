@@ -191,8 +191,8 @@ CLAIMS = tuple(
     for name, words, section, rule, answer in (
         (
             "relevance, classification",
-            "The words that a model with uniform attention finds relevant are those that a classifier "
-            "attends to.",
+            "A classifier attends most to words that are relevant under uniform attention, more often than "
+            "by chance.",
             PREDICTS,
             "In every data set, over models, the most attended word is among the 5 % most relevant more "
             "often than by chance.",
@@ -216,7 +216,8 @@ CLAIMS = tuple(
         ),
         (
             "single words, classification",
-            "What single words predict, without context, shows which words a classifier finds relevant.",
+            "In classification, the relevance of single words predicts relevance under uniform attention "
+            "better than chance.",
             SINGLE,
             "In every data set, the most telling word is among the 5 % most relevant more often than by "
             "chance.",
@@ -224,7 +225,8 @@ CLAIMS = tuple(
         ),
         (
             "what first, then where",
-            "Early in training, relevance rises more than attention does, in every data set.",
+            "Early in training, relevance nears relevance under uniform attention faster than attention "
+            "does, in every data set.",
             FIRSTS,
             "In one model of every set, agreement with the uniform model's relevance rises more by step "
             f"{FIRST}, since step 0.",

@@ -16,60 +16,59 @@ from book.chapters.findings.finding import (
 MOST = 120
 """Words."""
 
-OPENING = "This book repeats six attention studies, adding ground truth."
+OPENING = "This book repeats six attention studies with ground truth."
 
 SENTENCES: Mapping[str, Mapping[str, str]] = {
     "used tokens, and raw attention": {
-        REPRODUCED: "On the chapters' models, attention rollout finds the tokens used better than raw "
-        "attention (lead {}; noise 0, ground truth 1).",
-        NOT_REPRODUCED: "On the chapters' models, attention rollout finds the tokens used no better than raw "
-        "attention (lead {}; noise 0, ground truth 1).",
-        INCONCLUSIVE: "Whether attention rollout finds the tokens used by the chapters' models better than "
-        "raw attention is open (lead {}; noise 0, ground truth 1).",
+        REPRODUCED: "On the chapters' models, attention rollout finds the tokens a model uses better than "
+        "raw attention (lead {}; noise 0, truth 1).",
+        NOT_REPRODUCED: "On the chapters' models, attention rollout finds the tokens a model uses no better "
+        "than raw attention (lead {}; noise 0, truth 1).",
+        INCONCLUSIVE: "Whether attention rollout finds the tokens that the chapters' models use better than "
+        "raw attention is open (lead {}; noise 0, truth 1).",
         NOT_RUN: "Attention rollout was not compared with raw attention.",
     },
     "programs: rollout, raw attention": {
-        REPRODUCED: "On random programs compiled to transformers, rollout leads by {}.",
-        NOT_REPRODUCED: "On random programs compiled to transformers, rollout does not lead either ({}).",
-        INCONCLUSIVE: "Whether rollout leads on random programs compiled to transformers is open ({}).",
+        REPRODUCED: "On compiled random programs, rollout leads by {}.",
+        NOT_REPRODUCED: "On compiled random programs, rollout does not lead either ({}).",
+        INCONCLUSIVE: "Whether rollout leads in compiled random programs is open ({}).",
         NOT_RUN: "No random programs were compiled.",
     },
     "trained: the same order": {
-        REPRODUCED: "Trained transformers order methods as compiled ones do (Kendall's tau {}).",
-        NOT_REPRODUCED: "Trained transformers order methods unlike compiled ones (Kendall's tau {}).",
-        INCONCLUSIVE: "Whether trained transformers order methods as compiled ones do is open "
+        REPRODUCED: "Methods rank alike in trained and compiled transformers (Kendall's tau {}).",
+        NOT_REPRODUCED: "Methods rank differently in trained and compiled transformers (Kendall's tau {}).",
+        INCONCLUSIVE: "Whether methods rank differently in trained and compiled transformers is open "
         "(Kendall's tau {}).",
         NOT_RUN: "No transformer was trained on random programs.",
     },
     "cause, reversal, language model": {
-        REPRODUCED: "A language model fails to reverse longer strings because of its attention: redirecting "
-        "it gains {}.",
-        NOT_REPRODUCED: "A language model does not fail to reverse longer strings because of its attention: "
-        "redirecting it gains {}.",
-        INCONCLUSIVE: "Whether a language model fails to reverse longer strings because of its attention is "
-        "open: redirecting it gains {}.",
+        REPRODUCED: "Attention makes a language model fail on longer reversals: redirecting it raises "
+        "accuracy by {}.",
+        NOT_REPRODUCED: "Attention does not make a language model fail on longer reversals: redirecting it "
+        "changes accuracy by {}.",
+        INCONCLUSIVE: "Whether attention makes a language model fail on longer reversals is open: "
+        "redirecting it changes accuracy by {}.",
         NOT_RUN: "No language model was made to reverse strings.",
     },
     "copying, none learns": {
-        REPRODUCED: "Models do not learn to copy if co-occurrence says nothing: after 400 steps {}.",
-        NOT_REPRODUCED: "Models learn to copy even if co-occurrence says nothing: after 400 steps {}.",
-        INCONCLUSIVE: "Whether models learn to copy if co-occurrence says nothing is open: after 400 "
+        REPRODUCED: "Models do not learn to copy without a co-occurrence signal: after 400 steps {}.",
+        NOT_REPRODUCED: "Models learn to copy without a co-occurrence signal: after 400 steps {}.",
+        INCONCLUSIVE: "Whether models learn to copy without a co-occurrence signal is open: after 400 "
         "steps {}.",
         NOT_RUN: "Copying without a co-occurrence signal was not run.",
     },
     "standard metric, the same order": {
-        REPRODUCED: "The standard faithfulness metric, token masking, ranks methods as ground truth does "
+        REPRODUCED: "The standard faithfulness metric, masking, ranks methods as ground truth does (tau {}).",
+        NOT_REPRODUCED: "The standard faithfulness metric, masking, ranks methods unlike ground truth "
         "(tau {}).",
-        NOT_REPRODUCED: "The standard faithfulness metric, token masking, ranks methods unlike ground truth "
-        "(tau {}).",
-        INCONCLUSIVE: "Whether the standard faithfulness metric, token masking, ranks methods as ground "
+        INCONCLUSIVE: "Whether the standard faithfulness metric, masking, ranks methods as ground "
         "truth does is open (tau {}).",
         NOT_RUN: "The standard faithfulness metric was not compared with ground truth.",
     },
     "expected and usual": {
-        REPRODUCED: "Token replacement raises tau by {}.",
-        NOT_REPRODUCED: "Token replacement does not raise tau ({}).",
-        INCONCLUSIVE: "Whether token replacement raises tau is open ({}).",
+        REPRODUCED: "Replacing one token and reading log-probability raises tau by {}.",
+        NOT_REPRODUCED: "Replacing one token and reading log-probability does not raise tau ({}).",
+        INCONCLUSIVE: "Whether replacing one token and reading log-probability raises tau is open ({}).",
         NOT_RUN: "Other metrics were not run.",
     },
 }

@@ -110,7 +110,7 @@ CLAIMS = (
     Claim(
         "rollout",
         "rollout, names",
-        f"In {MODEL}, rollout shows that a country was written because of a name.",
+        f"In {MODEL}, rollout shows the name from which the model infers a country.",
         "generative_rollout",
         "Which methods find the name?",
         "More often than a random token, the one that rollout ranks highest is of the name.",
@@ -119,7 +119,7 @@ CLAIMS = (
     Claim(
         "rollout",
         "rollout, language models",
-        "In language models that write, rollout shows which prompt tokens a word depends on.",
+        "In language models, rollout shows which prompt tokens a generated word depends on.",
         "generative_rollout",
         "Which methods find the needle?",
         f"As of the needle, in each of at least {MODELS} language models.",

@@ -190,21 +190,22 @@ CLAIMS = tuple(
     for name, words, section, rule, answer in (
         (
             "needed tokens",
-            "Rollout finds the tokens that an algorithm needs, in models without supervised heads.",
+            "In models without supervised heads, rollout finds the tokens that an algorithm needs better "
+            "than chance.",
             MEASURES,
             f"{NOBODY}, rollout finds more than chance.",
             finds_what_is_needed,
         ),
         (
             "needed tokens, and raw attention",
-            "Rollout finds more of the tokens that an algorithm needs than raw attention does.",
+            "Rollout finds the tokens that an algorithm needs better than raw attention does.",
             MEASURES,
             f"{NOBODY}, rollout is ahead of attention of the last layer; {LESS} from chance to perfect.",
             finds_more_than_raw_attention,
         ),
         (
             "needed tokens, and the best",
-            "Rollout finds as much of the tokens that an algorithm needs as any other method.",
+            "Rollout finds the tokens that an algorithm needs as well as any other method does.",
             MEASURES,
             f"{NOBODY}, the method that other settings rank first is less than {MARGIN:g} of the way ahead; "
             "it is not reproduced if it is ahead.",
@@ -212,7 +213,7 @@ CLAIMS = tuple(
         ),
         (
             "used tokens, and raw attention",
-            "Rollout finds more of the tokens that a model uses than raw attention does.",
+            "Rollout finds the tokens that a model uses better than raw attention does.",
             MEASURES,
             f"{CHOSEN_WORKS}, rollout is ahead of attention of the last layer; {LESS} from noise to the "
             "truth.",
@@ -220,7 +221,7 @@ CLAIMS = tuple(
         ),
         (
             "used tokens, and the best",
-            "Rollout finds as much of the tokens that a model uses as any other method.",
+            "Rollout finds the tokens that a model uses as well as any other method does.",
             MEASURES,
             f"{CHOSEN_WORKS}, the method that other settings rank first is less than {MARGIN:g} of the way "
             "ahead; it is not reproduced if it is ahead.",
@@ -228,22 +229,22 @@ CLAIMS = tuple(
         ),
         (
             "standard metric, ground truth first",
-            "The standard faithfulness metric, which masks tokens, ranks ground truth before all methods.",
+            "The standard faithfulness metric, which masks tokens, ranks ground truth above all methods.",
             AGREES,
             f"Over settings, it ranks fewer than {100 * FEW:.0f} % of the methods before the ground truth.",
             truth_comes_first,
         ),
         (
             "standard metric, the same order",
-            "The standard faithfulness metric ranks attribution methods as the ground truth does.",
+            "The standard faithfulness metric ranks attribution methods as ground truth does.",
             AGREES,
             f"Over settings, Kendall's tau of both rankings is above {ENOUGH:g}.",
             ranks_as_the_known_answers,
         ),
         (
             "metric chosen by ground truth",
-            "A metric chosen by ground truth ranks methods better than the standard one in settings that did "
-            "not choose it.",
+            "A metric selected by ground truth ranks methods better than the standard one, in settings not "
+            "used for selection.",
             AGREES,
             "In settings that neither chose it nor have supervised heads, it has more tau; it is not "
             f"reproduced if less than {MARGIN:g}.",

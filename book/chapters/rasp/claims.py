@@ -329,7 +329,7 @@ CLAIMS = tuple(
         ),
         (
             "what smaller models lose",
-            "Smaller models lose most in the languages in which the paper's do.",
+            "Smaller models lose most accuracy in the languages where the paper's smaller models do.",
             PAPER,
             "The rank correlation of losses, over languages and ways to be smaller, is above 0.",
             losses_are_ordered_as_in_the_paper,

@@ -228,8 +228,8 @@ CLAIMS = (
             ),
             (
                 "cause, reversal, positions",
-                "Transformers of our own fail on longer strings because of where they attend, whatever "
-                "their positions.",
+                "The book's own transformers fail on longer strings because of where they attend, with any "
+                "encoding of positions.",
                 tables.OWN_BLOCKS,
                 f"{REVERSAL}, .+",
             ),

@@ -45,8 +45,8 @@ CLAIMS = tuple(
     for name, words, section, rule, answer in (
         (
             "relevance, translation",
-            "The source words that a model with uniform attention finds relevant are those that a translator "
-            "attends to.",
+            "A translator attends most to source words that are relevant under uniform attention, more often "
+            "than by chance.",
             PREDICTS,
             f"In every pair whose models get {100 * LEARNED:.0f} % of the tokens right, over models, the "
             "most attended word is among the 5 % most relevant more often than by chance.",
@@ -68,7 +68,8 @@ CLAIMS = tuple(
         ),
         (
             "single words, translation",
-            "What single words predict, without context, shows which words a translator finds relevant.",
+            "In translation, the relevance of single words predicts relevance under uniform attention better "
+            "than chance.",
             PREDICTS,
             "In every pair whose models translate, the most telling word is among the 5 % most relevant "
             "more often than by chance.",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from attnlib.attribution.registry import SIGNED
 from attnlib.benchmarking.population import draw
 from attnlib.benchmarking.questions import TRUTHS, questions_of
 from attnlib.benchmarking.scoring import COMPARED, CONFIRMATION, differences, features, published, summary
+from attnlib.stats.rank_measures import kendall_tau
 from attnlib.stats.seeds import over_seeds
 from book.chapters.programs.metrics import FORMS, OPERATORS, READINGS
 from book.chapters.programs.predictions import answered
@@ -142,6 +144,54 @@ def beside_trained(
     ]
     place = {name: k for k, name in enumerate(first)}
     return found.sort_values("method", key=lambda names: names.map(place), kind="stable", ignore_index=True)
+
+
+def populations(
+    trained: pd.DataFrame, compiled: pd.DataFrame, truth: str = "causes"
+) -> dict[str, pd.DataFrame]:
+    """The scores of methods in four populations: a row per program or setting, a column per method.
+
+    Settings are those of `where_attention_tells` whose models were trained without supervised attention. The
+    language model has one row, the means over its prompts.
+    """
+    kept, _ = of_record(widest(came_with_the_book("where_attention_tells")))
+    settings = kept["plausibility"].pivot_table(index="setting", columns="method", values="value")
+    other = settings.index.str.contains("compiled|supervised|needle")
+    found = {
+        "compiled programs": _by_program(compiled, truth),
+        "trained programs": _by_program(trained, truth),
+    }
+    found |= {"settings chosen by hand": settings[~other], "a language model": settings.loc[["needle"]]}
+    shared = [
+        name for name in COMPARED if all(name in each and each[name].notna().any() for each in found.values())
+    ]
+    return {name: each[shared] for name, each in found.items()}
+
+
+def _by_program(rows: pd.DataFrame, truth: str) -> pd.DataFrame:
+    chosen = rows[(rows["truth"] == truth) & (rows["sign"] == "as given")]
+    return chosen.pivot(index="seed", columns="method", values="value")
+
+
+def orders(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Kendall's tau between the orders of methods in each two populations, the most alike first.
+
+    Intervals are the bootstrap's over programs and settings, `n` in both; a population of one row is held
+    fixed.
+    """
+    rng = np.random.default_rng(0)
+    rows = []
+    for one, other in combinations(found, 2):
+        scores = [found[name].to_numpy(float) for name in (one, other)]
+
+        def tau(scores: list[np.ndarray]) -> float:
+            return float(kendall_tau(*(np.nanmean(each, 0) for each in scores)))
+
+        drawn = [tau([each[rng.integers(len(each), size=len(each))] for each in scores]) for _ in range(500)]
+        low, high = np.nanquantile(drawn, (0.025, 0.975))
+        rows.append((one, other, tau(scores), low, high, sum(len(each) for each in scores if len(each) > 1)))
+    table = pd.DataFrame(rows, columns=["population", "and", "value", "low", "high", "n"])
+    return table.sort_values("value", ascending=False, kind="stable", ignore_index=True)
 
 
 def pairs_over_settings() -> tuple[int, int, int]:

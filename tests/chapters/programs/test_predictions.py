@@ -18,7 +18,14 @@ from book.chapters.findings.finding import INCONCLUSIVE, NOT_REPRODUCED, REPRODU
 from book.chapters.programs import predictions, wording
 from book.chapters.programs.metrics import METRICS, judge
 from book.chapters.programs.predictions import PREDICTIONS, answered, welch
-from book.chapters.programs.tables import beside_trained, by_truth, effects, gain_of_absolute, metric_table
+from book.chapters.programs.tables import (
+    beside_trained,
+    by_truth,
+    effects,
+    gain_of_absolute,
+    metric_table,
+    orders,
+)
 
 SEEDS = range(40)
 
@@ -249,3 +256,15 @@ def test_clauses_follow_their_numbers() -> None:
     assert wording.found_again(rows) == "every score is as recorded"
     assert wording.found_again(rows.assign(now=[0.5, 0.3])) == "1 of 2 scores are as recorded"
     assert wording.found_again(rows[:0]) == "none of them is recorded"
+
+
+def test_orders_of_populations_are_compared_and_the_most_alike_come_first() -> None:
+    """Three methods: in one population A, B, C; in the second the same order, in the third the reverse."""
+    methods = ["A", "B", "C"]
+    first = pd.DataFrame([[0.9, 0.5, 0.1]] * 4, columns=methods)
+    second = pd.DataFrame([[0.8, 0.7, 0.6], [0.6, 0.5, np.nan]], columns=methods)
+    third = pd.DataFrame([[0.0, 0.1, 0.2]], columns=methods)
+    table = orders({"first": first, "second": second, "third": third})
+    assert table["population"].tolist() == ["first", "first", "second"]
+    assert table[["value", "low", "high"]].iloc[0].tolist() == [1, 1, 1]
+    assert table["value"].tolist()[1:] == [-1, -1] and table["n"].tolist() == [6, 4, 2]

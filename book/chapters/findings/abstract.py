@@ -66,9 +66,9 @@ SENTENCES: Mapping[str, Mapping[str, str]] = {
         NOT_RUN: "The standard faithfulness metric was not compared with ground truth.",
     },
     "expected and usual": {
-        REPRODUCED: "Replacing one token and reading log-probability raises tau by {}.",
-        NOT_REPRODUCED: "Replacing one token and reading log-probability does not raise tau ({}).",
-        INCONCLUSIVE: "Whether replacing one token and reading log-probability raises tau is open ({}).",
+        REPRODUCED: "Replacing one token and measuring log-probability raises tau by {}.",
+        NOT_REPRODUCED: "Replacing one token and measuring log-probability does not raise tau ({}).",
+        INCONCLUSIVE: "Whether replacing one token and measuring log-probability raises tau is open ({}).",
         NOT_RUN: "Other metrics were not run.",
     },
 }

@@ -162,7 +162,7 @@ def test_a_click_on_the_chosen_head_switches_it_off_and_on(opened):
 
 
 def test_a_head_tells_what_is_known_of_it(opened):
-    """On hover, and as its description; also while it is switched off."""
+    """On hover, and as its description; also while it is switched off. A click writes it below the map."""
     kept = stored_model("arithmetic_lens", "addition, seed 0")
     heads = {"L1H1": "41 % of its attention on the <units>"}
     adds = {"model": kept.model, "task": kept.task, "texts": ["58+67"], "heads": heads}
@@ -174,6 +174,10 @@ def test_a_head_tells_what_is_known_of_it(opened):
     assert head.get_attribute("title") == f"layer 1, head 1: off; {heads['L1H1']}"
     other = page.get_by_role("button", name="layer 1, head 0", exact=True)
     assert other.get_attribute("title") == "layer 1, head 0"
+    known = page.locator(".attno-known")
+    assert known.inner_text() == f"layer 1, head 1: {heads['L1H1']}"
+    other.click()
+    assert known.is_hidden()
 
 
 def test_what_cannot_be_asked_is_said_and_what_was_asked_before_stays(opened):

@@ -45,6 +45,7 @@ class ModelView extends AttentionView {
     this.tries = make("span", { class: "attno-tries", role: "group", "aria-label": "Texts to begin with" });
     this.error = make("p", { class: "attnq-error", role: "alert" });
     this.note = make("p", { class: "attnq-note" });
+    this.known = make("p", { class: "attno-known", hidden: "" }); // a finger cannot point at a picture and not press it
     this.said = make("p", { class: "attno-said", role: "status", "aria-live": "polite" });
     this.output = make("table", { pointerover: (event) => this.onToken(event), pointerleave: () => this.point(null), click: (event) => this.onToken(event) });
     this.result = make("div", { class: "attno-result" }, this.said,
@@ -66,7 +67,7 @@ class ModelView extends AttentionView {
     return [form];
   }
 
-  below() { return [this.note, this.result]; }
+  below() { return [this.note, this.known, this.result]; }
 
   buildControls() {
     const controls = super.buildControls();
@@ -245,6 +246,9 @@ class ModelView extends AttentionView {
     this.shareField.hidden = !this.swapped || Boolean(this.push);
     this.slider.value = 100 * this.strength;
     this.share.textContent = `${Math.round(100 * this.strength)} %`;
+    const said = heads.length === 1 ? this.model.get("items")[this.loaded].heads[heads[0]] ?? "" : "";
+    this.known.textContent = said && `${placeName(this.layer, this.head)}: ${said}`;
+    this.known.hidden = !said;
   }
 
   swapOf(heads) {

@@ -20,16 +20,16 @@ OPENING = "This book repeats six attention studies with ground truth."
 
 SENTENCES: Mapping[str, Mapping[str, str]] = {
     "used tokens, and raw attention": {
-        REPRODUCED: "On the chapters' models, attention rollout finds the tokens a model uses better than "
-        "raw attention (lead {}; noise 0, truth 1).",
-        NOT_REPRODUCED: "On the chapters' models, attention rollout finds the tokens a model uses no better "
-        "than raw attention (lead {}; noise 0, truth 1).",
+        REPRODUCED: "On the chapters' models, attention rollout finds the tokens they use better than "
+        "raw attention (lead {}; chance 0, truth 1).",
+        NOT_REPRODUCED: "On the chapters' models, attention rollout finds the tokens they use no better "
+        "than raw attention (lead {}; chance 0, truth 1).",
         INCONCLUSIVE: "Whether attention rollout finds the tokens that the chapters' models use better than "
-        "raw attention is open (lead {}; noise 0, truth 1).",
+        "raw attention is open (lead {}; chance 0, truth 1).",
         NOT_RUN: "Attention rollout was not compared with raw attention.",
     },
     "programs: rollout, raw attention": {
-        REPRODUCED: "On compiled random programs, rollout leads by {}.",
+        REPRODUCED: "On compiled random programs, it does lead, by {}.",
         NOT_REPRODUCED: "On compiled random programs, rollout does not lead either ({}).",
         INCONCLUSIVE: "Whether rollout leads in compiled random programs is open ({}).",
         NOT_RUN: "No random programs were compiled.",

@@ -248,8 +248,7 @@ PREDICTIONS = (
 
 
 TWICE = Prediction(
-    "Trained transformers of twice the size order the methods as those of the same size do, by causes: "
-    "tau is above .5.",
+    "Transformers of twice the size order the methods as smaller ones do, by causes: tau is above .5.",
     "twice",
     same_order,
 )
@@ -264,8 +263,7 @@ def answered(**rows: pd.DataFrame) -> Iterator[tuple[Prediction, Answer]]:
 
 
 def answer_of(each: Prediction, rows: Mapping[str, pd.DataFrame]) -> Answer:
-    """The result of one prediction; that of trained transformers takes the rows of compiled ones, too."""
-    given: list[Any] = [rows[each.of]]
-    if each.of == "trained":
-        given.append(rows["compiled"])
+    """The result of one prediction; some compare with rows of another kind."""
+    beside = {"trained": ["compiled"], "twice": ["trained"]}
+    given: list[Any] = [rows[kind] for kind in (each.of, *beside.get(each.of, []))]
     return each.answer(*given)

@@ -21,11 +21,11 @@ OPENING = "This book repeats six attention studies with ground truth."
 SENTENCES: Mapping[str, Mapping[str, str]] = {
     "used tokens, and raw attention": {
         REPRODUCED: "On the chapters' models, attention rollout finds the tokens they use better than "
-        "raw attention (lead {}; chance 0, truth 1).",
+        "raw attention (lead {}; chance 0, perfect 1).",
         NOT_REPRODUCED: "On the chapters' models, attention rollout finds the tokens they use no better "
-        "than raw attention (lead {}; chance 0, truth 1).",
+        "than raw attention (lead {}; chance 0, perfect 1).",
         INCONCLUSIVE: "Whether attention rollout finds the tokens that the chapters' models use better than "
-        "raw attention is open (lead {}; chance 0, truth 1).",
+        "raw attention is open (lead {}; chance 0, perfect 1).",
         NOT_RUN: "Attention rollout was not compared with raw attention.",
     },
     "programs: rollout, raw attention": {
@@ -59,7 +59,7 @@ SENTENCES: Mapping[str, Mapping[str, str]] = {
     },
     "standard metric, the same order": {
         REPRODUCED: "The standard faithfulness metric, masking, ranks methods as ground truth does (tau {}).",
-        NOT_REPRODUCED: "The standard faithfulness metric, masking, ranks methods unlike ground truth "
+        NOT_REPRODUCED: "The standard faithfulness metric, masking, agrees only partly with ground truth "
         "(tau {}).",
         INCONCLUSIVE: "Whether the standard faithfulness metric, masking, ranks methods as ground "
         "truth does is open (tau {}).",
@@ -76,9 +76,9 @@ SENTENCES: Mapping[str, Mapping[str, str]] = {
 
 
 def copying_clause(number: Number) -> str:
-    """How many models can copy: "every model copies (0 % [0, 31] fail)"."""
+    """How many models can copy: "all 10 models copy (0 % [0, 31] fail)"."""
     if number.value in (0, 1):
-        who = "every model copies" if number.value == 0 else "no model copies"
+        who = f"all {number.n} models copy" if number.value == 0 else f"none of {number.n} models copies"
     else:
         who = "most models copy" if number.value < 0.5 else "most models do not copy"
     return f"{who} ({number.short} fail)"

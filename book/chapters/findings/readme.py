@@ -13,6 +13,9 @@ from book.chapters.findings.finding import VERDICTS, Finding
 BEGIN, END = "<!-- findings: python -m book.chapters.findings --readme -->", "<!-- end of findings -->"
 """What stands before the findings in README.md, and behind them."""
 
+COUNTS = "The table counts claims: those of the six studies, and three groups of our own."
+"""What the README says before the table of studies."""
+
 CITED = "abstract: >-\n"
 """How the abstract begins in CITATION.cff; it ends where the next key does."""
 
@@ -55,7 +58,7 @@ def filled(readme: str, found: Iterable[Finding]) -> str:
     before, rest = readme.split(BEGIN)
     after, found = rest.split(END)[1], list(found)
     listed = "\n".join(f"- {sentence}" for sentence in found_in_short(found))
-    return f"{before}{BEGIN}\n{listed}\n\n{by_study(found)}\n{END}{after}"
+    return f"{before}{BEGIN}\n{listed}\n\n{COUNTS}\n\n{by_study(found)}\n{END}{after}"
 
 
 def cited(citation: str, found: Iterable[Finding]) -> str:

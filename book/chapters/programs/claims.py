@@ -17,12 +17,13 @@ from book.chapters.programs.predictions import (
     PREDICTIONS,
     ROLLOUT,
     SUPPORTED,
+    TWICE,
     USUAL,
     Prediction,
     answer_of,
     pairs,
 )
-from book.chapters.programs.tables import confirming, trained
+from book.chapters.programs.tables import TWICE_THE_SIZE, confirming, trained
 
 LEAD = "on a scale from chance (0) to perfect (1)"
 
@@ -70,14 +71,23 @@ TOLD = (
     Told(
         "trained: the best by causes", "Lead of activation patching over the best other method", (PATCHING,)
     ),
+    Told("twice the size: the same order", "Kendall's tau of both orders of methods", (ROLLOUT,), SAME_ORDER),
 )
-"""In the order of `PREDICTIONS`, without how many pairs differ: that has no interval, and is no claim."""
+"""In the order of `ASKED`."""
+
+ASKED = (*(each for each in PREDICTIONS if each.answer is not pairs), TWICE)
+"""The predictions that are claims. How many pairs differ has no interval, and is none."""
 
 
 @cache
 def recorded() -> pd.DataFrame:
     """All recorded rows; `of` says of what: compiled programs, metrics on them, or trained transformers."""
-    parts = {"compiled": confirming(), "metrics": published_metrics(), "trained": trained()}
+    parts = {
+        "compiled": confirming(),
+        "metrics": published_metrics(),
+        "trained": trained(),
+        "twice": trained(TWICE_THE_SIZE),
+    }
     named = {name: rows.rename(columns={"method": "metric"}) for name, rows in parts.items()}
     rows = pd.concat(named, names=["of"]).reset_index("of").reset_index(drop=True)
     return rows.assign(record="random programs")
@@ -101,6 +111,8 @@ RULES = {
     "metrics": "Over programs, the 95 % confidence interval of the difference of Kendall's tau is above 0",
     "trained": "Over the programs that were learned, the 95 % confidence interval is on the side that the "
     "sentence says",
+    "twice": "Over the programs that both sizes learned, the 95 % confidence interval is on the side that "
+    "the sentence says",
 }
 
 CLAIMS = tuple(
@@ -115,5 +127,5 @@ CLAIMS = tuple(
         before=True,
         rows=recorded,
     )
-    for each, told in zip((each for each in PREDICTIONS if each.answer is not pairs), TOLD, strict=True)
+    for each, told in zip(ASKED, TOLD, strict=True)
 )

@@ -27,6 +27,9 @@ PLAIN = Path(__file__).with_name("plain.parquet")
 TRAINED = Path(__file__).with_name("trained.parquet")
 """The recorded rows of trained transformers: `attnlib.benchmarking.recording --learned 1`, of `TRIED`."""
 
+TWICE_THE_SIZE = Path(__file__).with_name("twice.parquet")
+"""The same of transformers of twice the size: `attnlib.benchmarking.recording --learned 2`, of `TRIED`."""
+
 TRIED = (*range(1000, 1030), *range(1040, 1060), *range(1080, 1100))
 """The programs that transformers were trained on. Three runs side by side had come so far when they ended."""
 
@@ -43,9 +46,9 @@ def confirming() -> pd.DataFrame:
     return rows.astype({"method": str, "truth": str, "sign": str, "value": float})
 
 
-def trained() -> pd.DataFrame:
-    """The recorded rows of trained transformers."""
-    rows = pd.read_parquet(TRAINED)
+def trained(path: Path = TRAINED) -> pd.DataFrame:
+    """The recorded rows of trained transformers: those of the programs' size, or `TWICE_THE_SIZE`."""
+    rows = pd.read_parquet(path)
     return rows.astype({"method": str, "truth": str, "sign": str, "value": float})
 
 

@@ -36,6 +36,14 @@ ORDER = {
 """What the page says of the order of methods in trained transformers, by the verdict on the prediction."""
 
 
+TWICE = {
+    REPRODUCED: "So the order of methods does not hang on this size.",
+    NOT_REPRODUCED: "So the order of methods depends on the size of the transformer, too.",
+    INCONCLUSIVE: "So whether the order of methods depends on the size of the transformer is open.",
+}
+"""What the page says of transformers of twice the size, by the verdict on the prediction."""
+
+
 def found_again(rows: pd.DataFrame) -> str:
     """Whether scores that were computed again equal the recorded ones, to their five decimals."""
     if rows.empty:
@@ -78,18 +86,16 @@ def norm_clause(lead: Any) -> str:
 
 
 def order_words(both: pd.DataFrame) -> str:
-    """A sentence on which methods come first by *reads* in trained and in compiled transformers."""
-    rows = both[both["truth"] == "reads"]
+    """A sentence on which methods come first by *causes* in trained and in compiled transformers."""
+    rows = both[both["truth"] == "causes"]
     first = {
         weights: display_name(str(part.sort_values("value")["method"].iloc[-1]))
         for weights, part in rows.groupby("weights")
     }
+    begin = "At finding the tokens whose replacement changes the output,"
     if first["trained"] == first["compiled"]:
-        return f"By what a program reads, {first['trained']} comes first in both."
-    return (
-        f"By what a program reads, {first['trained']} comes first in trained ones, and "
-        f"{first['compiled']} in compiled ones."
-    )
+        return f"{begin} {first['trained']} is best in both."
+    return f"{begin} {first['trained']} is best in trained ones, and {first['compiled']} in compiled ones."
 
 
 def plain_clause(both: pd.DataFrame) -> str:

@@ -623,8 +623,8 @@ def by_feature(method: str, sign: str, feature: str, drop: tuple[float, float]) 
     return programs({(method, sign): lambda place, seed: value(place, seed) - drop[0] * has[seed]}, "reads")
 
 
-def ordered(order: tuple[Sequence[int], float]) -> Rows:
-    """Methods of compiled programs in their order, and of trained ones in another, more or less clearly."""
+def ordered(order: tuple[Sequence[int], float], of: tuple[str, str] = ("compiled", "trained")) -> Rows:
+    """Methods in their order on programs of one kind, and in another on another, more or less clearly."""
     places, noise = order
     names = [ROLLOUT, "raw attention, last layer", *NAMES[2:]]
 
@@ -633,7 +633,7 @@ def ordered(order: tuple[Sequence[int], float]) -> Rows:
 
     compiled = {(name, "as given"): value(k, 0) for k, name in enumerate(names)}
     learned = {(name, "as given"): value(places[k], k) for k, name in enumerate(names)}
-    return [*programs(compiled, "causes"), *programs(learned, "causes", "trained")]
+    return [*programs(compiled, "causes", of[0]), *programs(learned, "causes", of[1])]
 
 
 AHEAD_BY, LEVEL_BY, BEHIND_BY, UNSURE_BY = (0.3, 0.01), (0.0, 0.01), (-0.3, 0.01), (0.0, 1.0)
@@ -644,6 +644,7 @@ EITHER = (AHEAD_BY, BEHIND_BY, UNSURE_BY)
 BY_CAUSES: Mapping[str, Any] = {"truth": "causes"}
 METRICS: Mapping[str, Any] = {"of": "metrics"}
 LEARNED: Mapping[str, Any] = {"truth": "causes", "of": "trained"}
+ORDERS = ((range(10), 0.01), (range(9, -1, -1), 0.01), ([3, 0, 6, 1, 2, 9, 4, 5, 8, 7], 1.0))
 PROGRAMS = {
     "programs: rollout, raw attention": made(partial(leading, ROLLOUT, LAST_LAYER), *FORWARD),
     "programs: rollout, mean attention": made(
@@ -660,9 +661,8 @@ PROGRAMS = {
     "programs: metric, by causes": made(partial(leading, SUPPORTED, USUAL, **BY_CAUSES, **METRICS), *EITHER),
     "programs: metric, by reads": made(partial(leading, SUPPORTED, USUAL, **METRICS), *EITHER),
     "programs: log p": made(partial(leading, READ_LOG_P, USUAL, **BY_CAUSES, **METRICS), *EITHER),
-    "trained: the same order": made(
-        ordered, (range(10), 0.01), (range(9, -1, -1), 0.01), ([3, 0, 6, 1, 2, 9, 4, 5, 8, 7], 1.0)
-    ),
+    "trained: the same order": made(ordered, *ORDERS),
+    "twice the size: the same order": made(partial(ordered, of=("trained", "twice")), *ORDERS),
     "trained: rollout, raw attention": made(partial(leading, ROLLOUT, LAST_LAYER, **LEARNED), *FORWARD),
     "trained: the best by causes": made(partial(leading, PATCHING, "AttnLRP", **LEARNED), *EITHER),
 }

@@ -111,10 +111,10 @@ def test_the_abstract_says_of_every_verdict_what_it_is(name: str, verdict: str) 
 @pytest.mark.parametrize(
     ("failing", "who"),
     [
-        (0.0, "every model copies"),
+        (0.0, "all 10 models copy"),
         (0.2, "most models copy"),
         (0.8, "most models do not copy"),
-        (1.0, "no model copies"),
+        (1.0, "none of 10 models copies"),
     ],
 )
 def test_the_abstract_says_how_many_models_can_copy(failing: float, who: str) -> None:

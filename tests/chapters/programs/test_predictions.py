@@ -243,8 +243,9 @@ def test_clauses_follow_their_numbers() -> None:
         [("trained", "rollout", 0.8), ("compiled", "rollout", 0.4), ("compiled", "flow", 0.5)],
         columns=["weights", "method", "value"],
     ).assign(truth="reads")
-    assert wording.order_words(table).startswith("By what a program reads, rollout comes first in trained")
-    assert wording.order_words(table[:2]) == "By what a program reads, rollout comes first in both."
+    caused = table.assign(truth="causes")
+    assert wording.order_words(caused).endswith("rollout is best in trained ones, and flow in compiled ones.")
+    assert wording.order_words(caused[:2]).endswith("rollout is best in both.")
     plain = [
         wording.plain_clause(pd.concat([table, pd.DataFrame([("compiled, plain", "rollout", value, "reads")],
                                                             columns=table.columns)]))

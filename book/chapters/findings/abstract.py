@@ -29,7 +29,7 @@ SENTENCES: Mapping[str, Mapping[str, str]] = {
         NOT_RUN: "Attention rollout was not compared with raw attention.",
     },
     "programs: rollout, raw attention": {
-        REPRODUCED: "On compiled random programs, it does lead, by {}.",
+        REPRODUCED: "On compiled random programs, it leads by {}.",
         NOT_REPRODUCED: "On compiled random programs, rollout does not lead either ({}).",
         INCONCLUSIVE: "Whether rollout leads in compiled random programs is open ({}).",
         NOT_RUN: "No random programs were compiled.",
@@ -76,9 +76,9 @@ SENTENCES: Mapping[str, Mapping[str, str]] = {
 
 
 def copying_clause(number: Number) -> str:
-    """How many models can copy: "all 10 models copy (0 % [0, 31] fail)"."""
+    """How many models can copy: "all 10 copy (0 % [0, 31] fail)"."""
     if number.value in (0, 1):
-        who = f"all {number.n} models copy" if number.value == 0 else f"none of {number.n} models copies"
+        who = f"all {number.n} copy" if number.value == 0 else f"none of {number.n} copies"
     else:
         who = "most models copy" if number.value < 0.5 else "most models do not copy"
     return f"{who} ({number.short} fail)"

@@ -88,7 +88,7 @@ class ProgramView extends View {
     const cells = range(this.program.length).map((i) => make(tag, { class: "attnr-cell", "data-at": i + 1, ...(tag === "button" ? { type: "button", tabindex: i ? -1 : 0 } : {}) }));
     const reach = ({ target }) => { for (const each of cells) each.tabIndex = each === target ? 0 : -1; }; // by the tab key
     const label = make("p", { class: "attnr-line" }, line);
-    const group = make("div", { class: "attnr-cells", role: "group", "aria-label": line, style: `--n: ${cells.length}`, ...(tag === "button" ? { focusin: reach } : {}), ...listeners }, ...cells);
+    const group = make("div", { class: "attnr-cells", role: "group", "aria-label": line, style: `grid-template-columns: repeat(${cells.length}, minmax(0, 1fr))`, ...(tag === "button" ? { focusin: reach } : {}), ...listeners }, ...cells);
     return { label, cells, node: make("div", {}, label, group) };
   }
 

@@ -14,7 +14,6 @@ def test_another_problem_and_one_seed_without_the_comparisons(papermill, tmp_pat
     outputs = done.outputs()
     assert "17+9= -> " in outputs and "(right: 26)" in outputs
     assert "data-attnlib" in outputs
-    assert "there should be a number at character 4" in outputs and "reads at most max_length" in outputs
     assert {"addition", "addition, units first", "over seeds"} == set(done.rows()["run"])
     assert list(tmp_path.glob("arithmetic_lens/*/tensorboard/*"))
 

@@ -35,6 +35,8 @@ def found() -> dict[str, str]:
     both = tables.beside_trained(trained, rows, tables.plain())
     reads = both[both["truth"] == "reads"].set_index(["weights", "method"])["value"]
     few = tables.pairs_over_settings()
+    size = predictions.TWICE.answer(tables.trained(tables.TWICE_THE_SIZE), trained)
+    assert size.verdict == "reproduced"
     alike = tables.orders(tables.populations(trained, rows))
     model = alike[alike["and"] == "a language model"].set_index("population")
     assert set(trained["seed"]) <= set(tables.TRIED)
@@ -66,6 +68,8 @@ def found() -> dict[str, str]:
         f"{words(predictions.same_order(trained, rows, 'reads'))} by reads",
         "trained": f"Rollout has {reads['trained', 'rollout']:.2f} by reads there, and "
         f"{reads['compiled', 'rollout']:.2f} in compiled",
+        "twice the size": f"between the orders of the two sizes is {words(size)} by causes, "
+        f"over the {size.n} programs",
         "a language model": f"compiled programs by causes is {words(model.loc['compiled programs'])}, and "
         f"that of trained programs {words(model.loc['trained programs'])}",
         "gradient": f"falls from {reads['compiled', 'gradient x embedding']:.2f} to "

@@ -37,7 +37,7 @@ ORDER = {
 
 
 TWICE = {
-    REPRODUCED: "So the order of methods does not hang on this size.",
+    REPRODUCED: "So the order of methods does not depend on which of the two sizes is trained.",
     NOT_REPRODUCED: "So the order of methods depends on the size of the transformer, too.",
     INCONCLUSIVE: "So whether the order of methods depends on the size of the transformer is open.",
 }

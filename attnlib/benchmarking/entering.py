@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import html
-import importlib.metadata
 import json
 import math
 import sys
@@ -29,6 +28,7 @@ from attnlib.benchmarking.scoring import (
     published,
     rows_of,
     summary,
+    versions,
 )
 from attnlib.files import write_atomically
 from attnlib.stats import with_interval
@@ -119,7 +119,6 @@ class Result:
     def entry(self, path: str | Path) -> Path:
         """Write the method's numbers as JSON: a row of a leaderboard, and where it is from."""
         own = self.rows[self.rows["method"] == self.name]
-        versions = {name: importlib.metadata.version(name) for name in ("attnlib", "torch", "numpy")}
         told = {
             "method": self.name,
             "population": POPULATION,
@@ -133,7 +132,7 @@ class Result:
                 f"{truth}, {sign}": dict(zip(part["seed"].tolist(), part["value"].tolist(), strict=True))
                 for (truth, sign), part in own.groupby(["truth", "sign"], sort=False)
             },
-            "versions": versions,
+            "versions": versions(),
             "made": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         }
         write_atomically(Path(path), json.dumps(told).encode() + b"\n")

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import importlib.metadata
 import json
 import subprocess
 import sys
@@ -31,7 +30,15 @@ from attnlib.benchmarking.compiling import Disguise
 from attnlib.benchmarking.learned import asked_of_learned
 from attnlib.benchmarking.population import POPULATION, draw
 from attnlib.benchmarking.questions import TRUTHS
-from attnlib.benchmarking.scoring import COMPARED, FEATURES, PUBLISHED, asked, features_of, rows_of
+from attnlib.benchmarking.scoring import (
+    COMPARED,
+    FEATURES,
+    PUBLISHED,
+    asked,
+    features_of,
+    rows_of,
+    versions,
+)
 from attnlib.files import write_atomically
 
 CHUNK, LEARNED_CHUNK = 100, 10
@@ -95,7 +102,7 @@ def origin(rows: pd.DataFrame, asked_for: argparse.Namespace) -> dict[str, Any]:
         else "compiled",
         "seeds": sorted({int(seed) for seed in rows["seed"]}),
         "commit": commit,
-        "versions": {name: importlib.metadata.version(name) for name in ("attnlib", "torch", "numpy")},
+        "versions": versions(),
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
     }
 

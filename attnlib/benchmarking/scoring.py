@@ -8,6 +8,7 @@ Holm's correction over the comparisons of one table.
 from __future__ import annotations
 
 import functools
+import importlib.metadata
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import combinations
@@ -297,3 +298,8 @@ class _counting:
 
     def __exit__(self, *_: Any) -> None:
         self.hook.remove()
+
+
+def versions() -> dict[str, str]:
+    """Of the packages that scores depend on."""
+    return {name: importlib.metadata.version(name) for name in ("attnlib", "torch", "numpy")}

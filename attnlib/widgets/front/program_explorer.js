@@ -33,8 +33,6 @@ class ProgramView extends View {
   }
 
   get shown() { return [this.program.label, this.text]; }
-  get columns() { return this.program?.length ?? 0; }
-  set columns(_) {} // it is the program's
 
   /** The input: what was typed, if it fits this program, else the program's own. */
   get text() {
@@ -51,10 +49,10 @@ class ProgramView extends View {
 
   build(el) {
     const draw = smallButton(() => this.drawAnother(), "draw another program"), input = smallButton(() => this.drawInput(), "draw another input");
-    this.rows = make("div", { class: "attnr-rows", pointerover: (event) => this.point(cellAt(event)), pointerleave: () => this.point(-1),
-      focusin: (event) => this.point(cellAt(event)) });
+    const point = (event) => this.point(cellAt(event)), pointing = { pointerover: point, pointerleave: () => this.point(-1) };
+    this.rows = make("div", { class: "attnr-rows", ...pointing, focusin: point });
     this.question = make("p", { class: "attnr-question" });
-    this.answers = make("div", { class: "attnr-rows", pointerover: (event) => this.point(cellAt(event)), pointerleave: () => this.point(-1) });
+    this.answers = make("div", { class: "attnr-rows", ...pointing });
     this.readout = make("p", { class: "attnx-readout" });
     this.status = make("p", { class: "attnx-hidden", "aria-live": "polite", role: "status" });
     this.table = make("table");
@@ -70,6 +68,7 @@ class ProgramView extends View {
 
   load() {
     const program = (this.program = this.unpacked(this.chosenItem()));
+    this.columns = program.length;
     this.drawer.hidden = this.model.get("items").length < 2;
     const own = program.variables.map((each, number) => ({ ...each, number, name: `v${number}`, names: namesOf(program, number) }))
       .filter(({ line, operation }) => line && operation !== "position" && operation !== "symbol"); // the others are not used

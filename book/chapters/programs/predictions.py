@@ -163,7 +163,7 @@ def same_order(trained: pd.DataFrame, compiled: pd.DataFrame, truth: str = "caus
 
     The interval is the bootstrap's over programs, which are drawn again with replacement for both together.
     """
-    wide = [_wide(rows, truth) for rows in (trained, compiled)]
+    wide = [by_program(rows, truth) for rows in (trained, compiled)]
     both = sorted(set(wide[0].index) & set(wide[1].index))
     first, second = (each.loc[both].to_numpy(float) for each in wide)
 
@@ -177,7 +177,8 @@ def same_order(trained: pd.DataFrame, compiled: pd.DataFrame, truth: str = "caus
     return Answer(above(found, 0.5), *found)
 
 
-def _wide(rows: pd.DataFrame, truth: str) -> pd.DataFrame:
+def by_program(rows: pd.DataFrame, truth: str) -> pd.DataFrame:
+    """The scores by one truth, as given: a row per program, a column per method."""
     plain = rows[(rows["sign"] == "as given") & (rows["truth"] == truth)]
     return plain.pivot(index="seed", columns="method", values="value").sort_index(axis=1)
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from attnlib.attribution.registry import METHODS
 from attnlib.benchmarking.population import draw
-from attnlib.benchmarking.programs import COUNT
+from attnlib.benchmarking.programs import COUNT, Program
 from attnlib.benchmarking.questions import ask, questions_of
 from attnlib.benchmarking.scoring import COMPARED, asked, published, rows_of
 from book.chapters.chapter import Chapter
@@ -72,7 +72,7 @@ class Programs(Chapter):
             layers = f"{program.n_layers} layer{'s' * (program.n_layers > 1)}"
             found[f"{seed}: {layers}{', counts' * counts}"] = {
                 "program": program,
-                "text": "".join(in_letters(questions.ids[row, 1:], program.alphabet)),
+                "text": "".join(in_letters(program, questions.ids[row, 1:])),
                 "query": int(questions.query[row]),
             }
         return found
@@ -86,7 +86,7 @@ class Programs(Chapter):
         scores = ask(model, questions, {name: METHODS[name] for name in self.asked_for})
         found: dict[str, dict[str, object]] = {}
         for row in range(min(most, len(questions))):
-            tokens = in_letters(questions.ids[row], program.alphabet)
+            tokens = in_letters(program, questions.ids[row])
             query = int(questions.query[row])
             label = f"{row + 1}: {' '.join(tokens[1:])}, output {int(questions.target[row])} at {query}"
             found[label] = {
@@ -100,6 +100,7 @@ class Programs(Chapter):
         return found
 
 
-def in_letters(ids: Tensor, alphabet: int) -> list[str]:
+def in_letters(program: Program, ids: Tensor) -> list[str]:
     """Symbols as letters; the token of the beginning is ^."""
-    return ["^" if each == alphabet else "abcdefgh"[each] for each in ids.tolist()]
+    letters = program.value_names(0)
+    return [letters[each] for each in ids.tolist()]

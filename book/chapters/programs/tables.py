@@ -17,7 +17,7 @@ from attnlib.benchmarking.scoring import COMPARED, CONFIRMATION, differences, fe
 from attnlib.stats.rank_measures import kendall_tau
 from attnlib.stats.seeds import over_seeds
 from book.chapters.programs.metrics import FORMS, OPERATORS, READINGS
-from book.chapters.programs.predictions import answered
+from book.chapters.programs.predictions import answered, by_program
 from book.chapters.records import came_with_the_book
 from book.chapters.tells.tables import of_record, widest
 
@@ -161,19 +161,14 @@ def populations(
     settings = kept["plausibility"].pivot_table(index="setting", columns="method", values="value")
     other = settings.index.str.contains("compiled|supervised|needle")
     found = {
-        "compiled programs": _by_program(compiled, truth),
-        "trained programs": _by_program(trained, truth),
+        "compiled programs": by_program(compiled, truth),
+        "trained programs": by_program(trained, truth),
     }
     found |= {"settings chosen by hand": settings[~other], "a language model": settings.loc[["needle"]]}
     shared = [
         name for name in COMPARED if all(name in each and each[name].notna().any() for each in found.values())
     ]
     return {name: each[shared] for name, each in found.items()}
-
-
-def _by_program(rows: pd.DataFrame, truth: str) -> pd.DataFrame:
-    chosen = rows[(rows["truth"] == truth) & (rows["sign"] == "as given")]
-    return chosen.pivot(index="seed", columns="method", values="value")
 
 
 def orders(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:

@@ -28,7 +28,7 @@ from book.chapters.judging.soft import SOFT
 from book.chapters.parameters import Count, Different, Text, among
 from book.chapters.tells.measured import ASKED, scored
 from book.chapters.tells.questions import Questions
-from book.chapters.tells.settings import SETTINGS, Setting, refuse_profile
+from book.chapters.tells.settings import FURTHER, SETTINGS, Setting, refuse_profile
 
 Cases = dict[tuple[str, int], Case]
 """By setting and seed."""
@@ -42,7 +42,7 @@ BEYOND = {"carry": carry, "needles": needles, "roar": roar}
 PARTS = ("apart", *BEYOND)
 """What else can be asked."""
 
-SettingName = Annotated[str, among(JUDGING)]
+SettingName = Annotated[str, among((*JUDGING, *FURTHER))]
 RetrainedName = Annotated[str, among(RETRAINED)]
 MethodName = Annotated[str, among((*METHODS, LEARNED))]
 FormName = Annotated[str, among((*FORMS, *SOFT))]

@@ -12,15 +12,17 @@ import pandas as pd
 from book.chapters.judging.judged import difference, estimate, over_settings
 from book.chapters.judging.protocols import called
 from book.chapters.tells.predictions import verdict
-from book.chapters.tells.settings import SETTINGS, were_told
+from book.chapters.tells.settings import FURTHER, SETTINGS, were_told
 
 NO_TRANSFORMER_TRAINED_HERE = ("needle",)
 """Where the sources are known of one token only, and the model is large."""
 
 JUDGING = tuple(
-    name for name, each in SETTINGS.items() if each.transformer and name not in NO_TRANSFORMER_TRAINED_HERE
+    name
+    for name, each in SETTINGS.items()
+    if each.transformer and name not in (*NO_TRANSFORMER_TRAINED_HERE, *FURTHER)
 )
-"""The settings that protocols can be held against: every measure can be asked of them."""
+"""The settings of the recorded run, which every measure can be asked of; half of them choose a protocol."""
 
 HEADS_TOLD = int(were_told(pd.Series(JUDGING)).sum())
 """In how many of these heads are a program's, or were told where to look."""
@@ -44,6 +46,12 @@ TODAY = called("comprehensiveness", "mask", "p")
 
 EXPECTED = called("without the first", "replace", "log p")
 """The judge that a trial on some of these settings suggested."""
+
+RECORDED_CHOICE = called("without the first R", "replace", "log p")
+"""What `chosen` gave in the recorded run of `JUDGING`; among those that are not told R, it gave `EXPECTED`.
+
+Settings of `FURTHER` are asked by both, and choose nothing themselves.
+"""
 
 
 class Expected(NamedTuple):

@@ -27,6 +27,7 @@ from book.chapters.judging.predictions import (
     JUDGING,
     LADDER,
     MASKING,
+    RECORDED_CHOICE,
     TODAY,
     chosen,
     halves,
@@ -36,7 +37,7 @@ from book.chapters.judging.soft import SOFT
 from book.chapters.later import MEASURES as LATER
 from book.chapters.records.numbers import in_words
 from book.chapters.tells import method_tables
-from book.chapters.tells.settings import were_told
+from book.chapters.tells.settings import FURTHER, were_told
 from book.chapters.tells.tables import ahead_of, first_elsewhere
 
 COLUMNS = ("tau", "somers", "ladder", "above", "before", "halves", "known halves")
@@ -120,7 +121,12 @@ def case_table(cases: Mapping[tuple[str, int], Case]) -> pd.DataFrame:
 def named_judges(table: pd.DataFrame) -> dict[str, str]:
     """The protocols that the text speaks of, by what it calls them; the best one if none is there."""
     untold = table[~table["protocol"].str.startswith(TOLD)]
-    found = {CHOSEN: chosen(table), UNTOLD: chosen(untold), "expected": EXPECTED, "usual": TODAY}
+    choice = (
+        (RECORDED_CHOICE, EXPECTED)
+        if table["setting"].isin(FURTHER).all()
+        else (chosen(table), chosen(untold))
+    )
+    found = {CHOSEN: choice[0], UNTOLD: choice[1], "expected": EXPECTED, "usual": TODAY}
     asked = set(table["protocol"])
     named = {name: judge for name, judge in found.items() if judge is not None and judge in asked}
     return named or {"best here": str(over_settings(table)["protocol"].iloc[0])}

@@ -23,15 +23,16 @@ from attnlib.generators.copying import Copying
 from attnlib.generators.needle import NeedleGenerator
 from attnlib.generators.rasp import Language, language
 from attnlib.generators.translation import Grammar, Pairs, invented, lexicon
+from attnlib.models.causal import OWN
 from attnlib.models.compiled import PROGRAMS, compiled
 from attnlib.models.pretrained import load_language_model
 from book.chapters.chapter import Chapter, Run
 from book.chapters.classification.classification_dynamics import ClassificationDynamics, DynamicsRun
 from book.chapters.copying.sequence_copying import CopyRun, SequenceCopying
 from book.chapters.generative.generative_rollout import GenerativeRollout
-from book.chapters.lens.arithmetic_lens import ArithmeticLens, LensRun
+from book.chapters.lens.arithmetic_lens import ArithmeticLens, LensRun, kind_of
 from book.chapters.rasp.rasp_languages import RaspLanguages, RaspRun
-from book.chapters.reasoning.algorithmic_reasoning import AlgorithmicReasoning, ReasoningRun
+from book.chapters.reasoning.algorithmic_reasoning import AlgorithmicReasoning, Positions, ReasoningRun
 from book.chapters.storing import NOTEBOOKS, chapter_of
 from book.chapters.tells.asked import (
     about_answers,
@@ -84,6 +85,7 @@ class Setting:
         check: raises a `ValueError` if the chapter's data are such that nobody knows the sources.
         transformer: whether every measure can be asked about them. Others are recurrent models with a single
             head, which `book.chapters.tells.single_head` makes into such as can be asked.
+        other: parameters of the chapter that differ from its profile, as pairs of name and value.
     """
 
     title: str
@@ -96,6 +98,7 @@ class Setting:
     padding: Callable[[Any], int] = lambda chapter: 0
     check: Callable[[Any], None] = lambda chapter: None
     transformer: bool = True
+    other: tuple[tuple[str, Any], ...] = ()
 
     def seeds(self, p: Any) -> list[int]:
         """The seeds of the models that there are, `MOST_SEEDS` at most; further ones, if `p.train_more`."""
@@ -141,7 +144,7 @@ class Setting:
 
     def chapter(self, p: Any) -> Any:
         """The chapter that it needs, with the parameters of its profile."""
-        return chapter_with(self.needs, p.models) if self.needs else None
+        return chapter_with(self.needs, p.models, self.other) if self.needs else None
 
     def _trained(self, p: Any, chapter: Any, seed: int) -> Any:
         assert self.runs is not None
@@ -157,12 +160,12 @@ def _seeds(run: Any) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=16)
-def chapter_with(notebook: str, profile: str) -> Chapter:
-    """A chapter with the parameters of one of its profiles."""
+def chapter_with(notebook: str, profile: str, other: tuple[tuple[str, Any], ...] = ()) -> Chapter:
+    """A chapter with the parameters of one of its profiles, but for those of `other`."""
     if profile not in (there := profiles_of(notebook)):
         raise ValueError(f"{notebook} has the profiles {', '.join(there)}; got {profile!r}")
     given = yaml.safe_load((NOTEBOOKS / "profiles" / notebook / f"{profile}.yaml").read_text("utf-8")) or {}
-    return chapter_of(notebook, given)
+    return chapter_of(notebook, given | dict(other))
 
 
 def trained(chapter: Chapter, run: Run) -> Any:
@@ -244,7 +247,7 @@ def compiled_program(name: str) -> Setting:
     )
 
 
-def task(name: str, supervised: bool = False) -> Setting:
+def task(name: str, supervised: bool = False, positions: Positions = "") -> Setting:
     """Models of an algorithmic task; questions are on test texts inside and outside the training ranges."""
 
     def check(chapter: AlgorithmicReasoning) -> None:
@@ -255,11 +258,11 @@ def task(name: str, supervised: bool = False) -> Setting:
             )
 
     def runs(chapter: AlgorithmicReasoning) -> list[ReasoningRun]:
-        asked = (name, supervised, "")
+        asked = (name, supervised, positions)
         return [run for run in chapter.runs() if (run.task, run.supervised, run.positions) == asked]
 
     def another(chapter: AlgorithmicReasoning, seed: int) -> Run:
-        run = ReasoningRun("", seed, name, supervised)
+        run = ReasoningRun("", seed, name, supervised, positions)
         return replace(run, name=f"{run.kind}, seed {seed}")
 
     def ask(chapter: AlgorithmicReasoning, model: nn.Module, n: int, others: bool) -> Asks:
@@ -277,23 +280,27 @@ def task(name: str, supervised: bool = False) -> Setting:
         return parts
 
     title = name.removeprefix("long_").replace("_", " ") + ", supervised" * supervised
+    title += f", {positions} positions" * bool(positions)
     how = _tokenized(lambda chapter: chapter.tokenizer)
-    return Setting(title, "algorithmic_reasoning", ask, runs=runs, another=another, check=check, **how)
+    other = (("model", OWN),) if positions else ()
+    return Setting(
+        title, "algorithmic_reasoning", ask, runs=runs, another=another, check=check, other=other, **how
+    )
 
 
-def sums() -> Setting:
-    """The main models of the arithmetic lens, asked about test problems; all are in the distribution."""
-    main = LensRun("", 0, "+")
+def sums(title: str = "arithmetic", operators: str = "+") -> Setting:
+    """Models of the arithmetic lens, asked about test problems; all are in the distribution."""
+    main = LensRun("", 0, operators)
 
     def runs(chapter: ArithmeticLens) -> list[LensRun]:
         return [
             run
             for run in chapter.runs()
-            if run.operators == "+" and not (run.backwards or run.sampling or run.published)
+            if run.operators == operators and not (run.backwards or run.sampling or run.published)
         ]
 
     def another(chapter: ArithmeticLens, seed: int) -> Run:
-        return LensRun(f"{chapter.kind}, seed {seed}", seed, "+")
+        return LensRun(f"{kind_of(operators)}, seed {seed}", seed, operators)
 
     def ask(chapter: ArithmeticLens, model: nn.Module, n: int, others: bool) -> Asks:
         about, test = chapter.task(main), chapter.splits(main).test
@@ -301,7 +308,7 @@ def sums() -> Setting:
         return [about_answers(about, about.samples(test[: SPARE * n]), others=pool)]
 
     how = _tokenized(lambda chapter: chapter.task(main).tokenizer)
-    return Setting("arithmetic", "arithmetic_lens", ask, runs=runs, another=another, **how)
+    return Setting(title, "arithmetic_lens", ask, runs=runs, another=another, **how)
 
 
 @lru_cache(maxsize=1)
@@ -468,7 +475,20 @@ _EVERY = (
     facts(),
 )
 
-SETTINGS = {setting.title: setting for setting in _EVERY}
+_FURTHER = (
+    *map(program, ("hist", "hist2", "sort_by_freq")),
+    sums("subtraction", "-"),
+    *(
+        task(name, positions="rotary")
+        for name in ("string_reversal", "long_addition", "successor", "value_assignment", "flip_flop")
+    ),
+    task("string_reversal", positions="sinusoidal"),
+)
+
+FURTHER = tuple(setting.title for setting in _FURTHER)
+"""Ten settings without supervised heads, named before any of their models was asked."""
+
+SETTINGS = {setting.title: setting for setting in (*_EVERY, *_FURTHER)}
 """Name -> setting, of every model of the book whose sources are known."""
 
 

@@ -31,12 +31,13 @@ from book.chapters.judging.predictions import (
     GROUPS,
     HEADS_TOLD,
     JUDGING,
+    RECORDED_CHOICE,
     TODAY,
     chosen,
     halves,
     prediction_table,
 )
-from book.chapters.judging.protocols import PROTOCOLS
+from book.chapters.judging.protocols import PROTOCOLS, called
 from book.chapters.judging.tables import (
     AS_EVER,
     FREE,
@@ -64,6 +65,7 @@ from book.chapters.judging.tables import (
 )
 from book.chapters.records import came_with_the_book
 from book.chapters.refusals import ParameterError
+from book.chapters.tells.settings import FURTHER, were_told
 from tests.chapters.findings.made_up import CASES
 from tests.parameters import smallest
 
@@ -133,6 +135,18 @@ def table(**taus):
 def test_the_halves_are_apart_and_whole():
     assert set(CHOOSING).isdisjoint(CONFIRMING) and sorted([*CHOOSING, *CONFIRMING]) == sorted(JUDGING)
     assert abs(len(CHOOSING) - len(CONFIRMING)) <= 1
+
+
+def test_further_settings_choose_nothing_and_are_asked_by_what_was_chosen():
+    assert not {*FURTHER} & {*JUDGING} and not were_told(pd.Series(FURTHER)).any() and len(FURTHER) == 10
+    kept = came_with_the_book("judging_measures", questions=120)
+    recorded_choice = of_record(widest(kept)).judges
+    protocols = [RECORDED_CHOICE, EXPECTED, TODAY, called("LDS", "replace", "log p")]
+    better = pd.DataFrame(
+        [(setting, name, tau, 1.0) for setting in FURTHER[:3] for tau, name in enumerate(protocols)],
+        columns=["setting", "protocol", "tau", "ladder"],
+    )
+    assert named_judges(better) == recorded_choice  # not the one that is best there
 
 
 def test_the_recorded_run_was_halved_so():

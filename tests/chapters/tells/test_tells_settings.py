@@ -10,7 +10,7 @@ import torch
 import yaml
 
 from book.chapters.tells.questions import predicted
-from book.chapters.tells.settings import MOST_SEEDS, SETTINGS, chapter_with
+from book.chapters.tells.settings import FURTHER, MOST_SEEDS, SETTINGS, chapter_with
 from book.chapters.tells.single_head import SINGLE_HEAD
 
 ROOT = Path(__file__).parents[3]
@@ -63,7 +63,7 @@ def test_seeds_are_those_of_the_chapters_and_further_ones_are_asked_for():
 
 @pytest.mark.parametrize("name", SMALL)
 def test_every_setting_can_be_asked(name):
-    p, setting = wanted("smoke"), SETTINGS[name]
+    p, setting = wanted("smoke", train_more=name in FURTHER), SETTINGS[name]
     model, questions = setting.make(p, setting.seeds(p)[0])
     assert questions.setting == setting.title == name
     assert 0 < len(questions) <= 2 * p.questions and questions.truth.any(1).all()

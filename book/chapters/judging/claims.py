@@ -12,7 +12,7 @@ from book.chapters.display import display_name
 from book.chapters.findings.finding import Claim, NotRunError, Outcome, fraction, number, one, percent, there
 from book.chapters.findings.rules import above, ahead
 from book.chapters.judging.judged import estimate
-from book.chapters.judging.predictions import PREDICTIONS, TODAY
+from book.chapters.judging.predictions import GROUPS, PREDICTIONS, TODAY
 from book.chapters.judging.tables import (
     ALL,
     CHOSEN,
@@ -24,9 +24,11 @@ from book.chapters.judging.tables import (
     Kept,
     ahead_of_usual,
     are_free,
+    did_not_choose,
     of_record,
     widest,
     with_best_truth,
+    with_further,
     works,
 )
 from book.chapters.tells.claims import LAST, MARGIN, as_much_as_any, more_than_raw_attention, where_told
@@ -41,14 +43,13 @@ def truth_comes_first(rows: pd.DataFrame) -> Outcome:
 
     Before the truth with its best completion (see `judged`), where a record has that of most settings.
     """
-    complete = with_best_truth(rows)
-    kept = _kept(complete if len(complete) else rows)
-    what = "before" if len(complete) else "above"
-    before = one(kept.rows, run=ALL, metric=f"{what}: {TODAY}")
-    by_setting = kept.rows[kept.rows["metric"].eq(f"{what}: {TODAY}") & ~kept.rows["run"].eq(ALL)]
+    kept, complete = _with_best_truth(rows)
+    what = "before" if complete else "above"
+    by_setting = _by_setting(kept, f"{what}: {TODAY}")
+    before = estimate(there(by_setting)["value"])
     free = by_setting.loc[~were_told(by_setting["run"]), "value"]
-    other = one(kept.rows, run=ALL, metric=f"{what}: {kept.judges[UNTOLD]}")
-    ties = "Ties of the ground truth count in its favour" if len(complete) else "A coin breaks its ties"
+    other = estimate(_by_setting(kept, f"{what}: {kept.judges[UNTOLD]}")["value"])
+    ties = "Ties of the ground truth count in its favour" if complete else "A coin breaks its ties"
     return Outcome(
         above(_turned(before), -FEW),
         "Methods that it ranks before the ground truth",
@@ -61,8 +62,9 @@ def truth_comes_first(rows: pd.DataFrame) -> Outcome:
 def ranks_as_the_known_answers(rows: pd.DataFrame) -> Outcome:
     """Tau of the standard metric's ranking with that by the ground truth, the mean over settings."""
     kept = _kept(rows)
-    usual = one(kept.rows, run=ALL, metric=f"tau: {TODAY}")
-    other = one(kept.halves, judge=UNTOLD, settings="confirmed on")
+    usual = estimate(there(_by_setting(kept, f"tau: {TODAY}"))["value"])
+    others = _by_setting(kept, f"tau: {kept.judges[UNTOLD]}")
+    other = estimate(others.loc[did_not_choose(others["run"]), "value"])
     return Outcome(
         above(usual, ENOUGH),
         "Kendall's tau of both rankings",
@@ -139,11 +141,23 @@ def used_as_much_as_any(rows: pd.DataFrame) -> Outcome:
     return as_much_as_any(free)._replace(more=gets)
 
 
-def _kept(rows: pd.DataFrame) -> Kept:
-    kept = of_record(widest(there(rows)))
+def _kept(rows: pd.DataFrame, every: pd.DataFrame | None = None) -> Kept:
+    """The widest record, with what `every` record has of further settings; by default, those of `rows`."""
+    kept = of_record(with_further(widest(there(rows)), rows if every is None else every))
     if not kept.judges:
         raise NotRunError
     return kept
+
+
+def _with_best_truth(rows: pd.DataFrame) -> tuple[Kept, bool]:
+    """The same of records that give ground truth its best completion, if there are any; whether there are."""
+    complete = with_best_truth(there(rows))
+    return _kept(complete if len(complete) else rows, rows), bool(len(complete))
+
+
+def _by_setting(kept: Kept, metric: str) -> pd.DataFrame:
+    rows = kept.rows[kept.rows["metric"].eq(metric)]
+    return rows[~rows["run"].isin([ALL, *GROUPS])]
 
 
 def _by_known_answers(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -155,7 +169,8 @@ def _by_known_answers(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 def _by_the_judge(rows: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     """What measures get by the chosen judge in free settings that it works in; and a word on others."""
-    measured = there(_kept(rows).measured.get(CHOSEN, pd.DataFrame()))
+    kept, _ = _with_best_truth(rows)
+    measured = there(kept.measured.get(CHOSEN, pd.DataFrame()))
     well = works(measured)
     fails = measured.loc[~well, "setting"].unique()
     out = (

@@ -346,7 +346,12 @@ FREE = "confirmed on, heads not told"
 
 def are_free(settings: pd.Series) -> pd.Series:
     """Of settings, whether they are among `FREE`."""
-    return settings.isin(CONFIRMING) & ~were_told(settings)
+    return did_not_choose(settings) & ~were_told(settings)
+
+
+def did_not_choose(settings: pd.Series) -> pd.Series:
+    """Of settings, whether no judge was chosen by them."""
+    return settings.isin([*CONFIRMING, *FURTHER])
 
 
 def ahead_of_usual(kept: Kept) -> pd.DataFrame:
@@ -355,7 +360,7 @@ def ahead_of_usual(kept: Kept) -> pd.DataFrame:
     tau = tau.loc[~tau.index.isin([*GROUPS, ALL])]
     ahead = tau[kept.judges[UNTOLD]] - tau[kept.judges["usual"]]
     names = ahead.index.to_series()
-    some = {"confirmed on": names.isin(CONFIRMING), FREE: are_free(names), "all": names.notna()}
+    some = {"confirmed on": did_not_choose(names), FREE: are_free(names), "all": names.notna()}
     rows = [(name, *difference(ahead[those])) for name, those in some.items()]
     return pd.DataFrame(rows, columns=["settings", *ESTIMATE])
 
@@ -421,6 +426,12 @@ def widest(rows: pd.DataFrame) -> pd.DataFrame:
         return rows
     sizes = rows.groupby("record")["run"].agg(["nunique", "size"])
     return rows[rows["record"] == sizes.sort_values(["nunique", "size"]).index[-1]]
+
+
+def with_further(first: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of one record, and those of `FURTHER` settings in the record that asked most of them."""
+    others = rows[rows["run"].isin(FURTHER) & ~rows["run"].isin(first["run"])]
+    return pd.concat([first, widest(others)], ignore_index=True)
 
 
 def with_best_truth(rows: pd.DataFrame) -> pd.DataFrame:

@@ -10,7 +10,7 @@ import torch
 from scipy import stats
 
 from book.chapters.judging import figures, tables
-from book.chapters.judging.claims import truth_comes_first
+from book.chapters.judging.claims import ranks_as_the_known_answers, truth_comes_first
 from book.chapters.judging.judged import (
     BESIDE,
     COMPLETED,
@@ -464,3 +464,13 @@ def test_the_share_with_the_best_completion_is_of_a_record_that_has_it() -> None
     best = figures.kept_with_best_truth().rows
     assert best["metric"].str.startswith("before: ").any()
     assert tables.with_best_truth(best.assign(record="few", n=3)).empty
+
+
+def test_further_settings_count_beside_those_of_the_widest_record() -> None:
+    rows = CASES["standard metric, the same order"].support
+    alone = pd.DataFrame(rows)[lambda table: table["record"].eq("a")]
+    assert [ranks_as_the_known_answers(pd.DataFrame(each)).number.n for each in (rows, alone)] == [6, 4]
+    twice = pd.concat(
+        [pd.DataFrame(rows), pd.DataFrame(rows)[lambda table: table["record"].eq("b")].assign(record="c")]
+    )
+    assert ranks_as_the_known_answers(twice).number.n == 6  # none counts twice

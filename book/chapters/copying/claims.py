@@ -40,7 +40,7 @@ TELLS = "AUC of beyond place, good against not good"
 
 
 def fewer_learn_permutations(rows: pd.DataFrame) -> Outcome:
-    """The difference of the shares of seeds that learn within 200 steps, at the study's size."""
+    """The difference of the shares of seeds that learn within 200 steps, at the paper's size."""
     study = rows[rows["setting"].str.startswith(STUDY_SIZE)]
     hard, easy, both_ways, two_more = (
         one(study, metric="learned", budget=SOON, task=task)
@@ -74,7 +74,7 @@ def none_learns_permutations(rows: pd.DataFrame) -> Outcome:
 
 
 def no_ktiw_signal(rows: pd.DataFrame) -> Outcome:
-    """The KTIW signal at step 20 in permutations, at the study's size, against chance."""
+    """The KTIW signal at step 20 in permutations, at the paper's size, against chance."""
     hints = rows[rows["setting"].str.startswith(STUDY_SIZE) & rows["metric"].eq("hint (AUC)")]
     hard, easy = (one(hints, step=20, task=task) for task in (HARD, EASY))
     late = one(hints, step=SOON, task=HARD)
@@ -146,7 +146,7 @@ def attention_predicts_good_heads(rows: pd.DataFrame) -> Outcome:
         f"Shown on {cases.shown} of {cases.n} bases. Less certain AUC (by chance {CHANCE:.2f})",
         number(cases.least, "heads", CHANCE),
         more="By attention on the symbol to copy, less what it gets anyway: one measure of seven, found in "
-        f"small models. At the study's size it is shown on {at_size.shown} of {at_size.n} bases. Of models "
+        f"small models. At the paper's size it is shown on {at_size.shown} of {at_size.n} bases. Of models "
         f"of eight heads that nobody graded, {learned} learn.",
     )
 
@@ -162,7 +162,7 @@ CLAIMS = tuple(
             "copying, fewer learn",
             "If every symbol is in every input, fewer models learn to copy within 200 steps than otherwise.",
             "Do models fail to learn permutations?",
-            "At the study's size, fewer seeds learn permutations of 40 symbols than sequences of 40 out of "
+            "At the paper's size, fewer seeds learn permutations of 40 symbols than sequences of 40 out of "
             "60.",
             fewer_learn_permutations,
         ),
@@ -170,7 +170,7 @@ CLAIMS = tuple(
             "copying, none learns",
             "If every symbol is in every input, models cannot learn to copy.",
             "Do models fail to learn permutations?",
-            f"At the study's size, more than half of the models have not learned it by step {LATE}.",
+            f"At the paper's size, more than half of the models have not learned it by step {LATE}.",
             none_learns_permutations,
         ),
         (
@@ -185,7 +185,7 @@ CLAIMS = tuple(
             "heads, a good one stays good",
             "A head that learned to copy once does so again with new data, and a head that failed does not.",
             "What makes a head good?",
-            "At the study's size, on every base: second runs are good more often after a good first one "
+            "At the paper's size, on every base: second runs are good more often after a good first one "
             "than after a bad one.",
             good_heads_stay_good,
         ),
@@ -193,7 +193,7 @@ CLAIMS = tuple(
             "heads, told before training",
             "A head's attention before training predicts whether it will learn to copy.",
             "What makes a head good?",
-            "On every base, at the study's size and at the reduced one: it separates good heads from all "
+            "On every base, at the paper's size and at the reduced one: it separates good heads from all "
             "others better than chance.",
             attention_predicts_good_heads,
         ),

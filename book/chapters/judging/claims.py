@@ -12,7 +12,7 @@ from book.chapters.display import display_name
 from book.chapters.findings.finding import Claim, NotRunError, Outcome, fraction, number, one, percent, there
 from book.chapters.findings.rules import above, ahead
 from book.chapters.judging.judged import estimate
-from book.chapters.judging.predictions import GROUPS, PREDICTIONS, TODAY
+from book.chapters.judging.predictions import PREDICTIONS, TODAY
 from book.chapters.judging.tables import (
     ALL,
     CHOSEN,
@@ -25,11 +25,7 @@ from book.chapters.judging.tables import (
     ahead_of_usual,
     are_free,
     did_not_choose,
-    of_record,
-    widest,
-    with_best_truth,
-    with_further,
-    works,
+    pooled,
 )
 from book.chapters.tells.claims import LAST, MARGIN, as_much_as_any, more_than_raw_attention, where_told
 from book.chapters.tells.settings import were_told
@@ -43,12 +39,12 @@ def truth_comes_first(rows: pd.DataFrame) -> Outcome:
 
     Before the truth with its best completion (see `judged`), where a record has that of most settings.
     """
-    kept, complete = _with_best_truth(rows)
-    what = "before" if complete else "above"
-    by_setting = _by_setting(kept, f"{what}: {TODAY}")
-    before = estimate(there(by_setting)["value"])
-    free = by_setting.loc[~were_told(by_setting["run"]), "value"]
-    other = estimate(_by_setting(kept, f"{what}: {kept.judges[UNTOLD]}")["value"])
+    kept = _kept(rows)
+    complete = len(kept.before) > 0
+    by_setting = kept.before if complete else kept.by_setting_of("above")
+    usual, others = (by_setting[by_setting["protocol"].eq(each)] for each in (TODAY, kept.judges[UNTOLD]))
+    before, other = estimate(there(usual)["value"]), estimate(others["value"])
+    free = usual.loc[~were_told(usual["setting"]), "value"]
     ties = "Ties of the ground truth count in its favour" if complete else "A coin breaks its ties"
     return Outcome(
         above(_turned(before), -FEW),
@@ -62,9 +58,10 @@ def truth_comes_first(rows: pd.DataFrame) -> Outcome:
 def ranks_as_the_known_answers(rows: pd.DataFrame) -> Outcome:
     """Tau of the standard metric's ranking with that by the ground truth, the mean over settings."""
     kept = _kept(rows)
-    usual = estimate(there(_by_setting(kept, f"tau: {TODAY}"))["value"])
-    others = _by_setting(kept, f"tau: {kept.judges[UNTOLD]}")
-    other = estimate(others.loc[did_not_choose(others["run"]), "value"])
+    taus = kept.by_setting_of("tau")
+    usual = estimate(there(taus[taus["protocol"].eq(TODAY)])["value"])
+    others = taus[taus["protocol"].eq(kept.judges[UNTOLD]) & did_not_choose(taus["setting"])]
+    other = estimate(others["value"])
     return Outcome(
         above(usual, ENOUGH),
         "Kendall's tau of both rankings",
@@ -141,23 +138,11 @@ def used_as_much_as_any(rows: pd.DataFrame) -> Outcome:
     return as_much_as_any(free)._replace(more=gets)
 
 
-def _kept(rows: pd.DataFrame, every: pd.DataFrame | None = None) -> Kept:
-    """The widest record, with what `every` record has of further settings; by default, those of `rows`."""
-    kept = of_record(with_further(widest(there(rows)), rows if every is None else every))
+def _kept(rows: pd.DataFrame) -> Kept:
+    kept = pooled(there(rows))
     if not kept.judges:
         raise NotRunError
     return kept
-
-
-def _with_best_truth(rows: pd.DataFrame) -> tuple[Kept, bool]:
-    """The same of records that give ground truth its best completion, if there are any; whether there are."""
-    complete = with_best_truth(there(rows))
-    return _kept(complete if len(complete) else rows, rows), bool(len(complete))
-
-
-def _by_setting(kept: Kept, metric: str) -> pd.DataFrame:
-    rows = kept.rows[kept.rows["metric"].eq(metric)]
-    return rows[~rows["run"].isin([ALL, *GROUPS])]
 
 
 def _by_known_answers(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -169,16 +154,15 @@ def _by_known_answers(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 def _by_the_judge(rows: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     """What measures get by the chosen judge in free settings that it works in; and a word on others."""
-    kept, _ = _with_best_truth(rows)
+    kept = _kept(rows)
     measured = there(kept.measured.get(CHOSEN, pd.DataFrame()))
-    well = works(measured)
-    fails = measured.loc[~well, "setting"].unique()
+    fails = kept.failed[CHOSEN]
     out = (
         f"The metric fails in {' and '.join(fails)}, where it ranks methods far before the ground truth."
-        if len(fails)
+        if fails
         else ""
     )
-    return there(measured[are_free(measured["setting"]) & well]), out
+    return there(measured[are_free(measured["setting"])]), out
 
 
 def _of(measured: pd.DataFrame, method: str) -> Any:

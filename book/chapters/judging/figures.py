@@ -19,13 +19,8 @@ from book.chapters.tells.figures import measures_by_setting, numbers_in_cells, p
 
 
 def kept() -> tables.Kept:
-    """What the recorded run says, for this chapter's page and for others; empty where there is none."""
-    return tables.of_record(came_with_the_book("judging_measures", questions=120))
-
-
-def kept_with_best_truth() -> tables.Kept:
-    """What the recorded run says in which ground truth has its best completion; empty where there is none."""
-    return tables.of_record(tables.widest(tables.with_best_truth(came_with_the_book("judging_measures"))))
+    """What the recorded runs say, for this chapter's page and for others; empty where there is none."""
+    return tables.pooled(came_with_the_book("judging_measures"))
 
 
 def kept_rankings(found: tables.Kept) -> dict[str, pd.DataFrame]:

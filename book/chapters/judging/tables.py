@@ -407,6 +407,9 @@ class Kept(NamedTuple):
         signs: of `sign_table`.
         retrained: of `retrained_table`.
         decision: of `decision_table`.
+        before: the share of methods that a protocol puts before ground truth with its best completion:
+            columns `setting`, `protocol` and `value`; empty in a record from before that was kept.
+        failed: the settings in which a metric puts a method beyond `FAR`, by the same names as `measured`.
     """
 
     rows: pd.DataFrame
@@ -418,6 +421,12 @@ class Kept(NamedTuple):
     signs: pd.DataFrame
     retrained: pd.DataFrame
     decision: pd.DataFrame
+    before: pd.DataFrame
+    failed: dict[str, list[str]]
+
+    def by_setting_of(self, what: str) -> pd.DataFrame:
+        """One of `COLUMNS`, a row per setting and protocol: columns `setting`, `protocol` and `value`."""
+        return _by_setting(self.rows, what)
 
 
 def widest(rows: pd.DataFrame) -> pd.DataFrame:
@@ -479,14 +488,53 @@ def of_record(rows: pd.DataFrame) -> Kept:
         _signs(whole),
         ways[["protocol", "settings", *ESTIMATE]].reset_index(drop=True),
         used[["there", "protocol", *ESTIMATE]].reset_index(drop=True),
+        _by_setting(rows, "before"),
+        {},
     )
+
+
+def pooled(rows: pd.DataFrame) -> Kept:
+    """What all records say of metrics: the widest, and beside it the one that asked most `FURTHER` settings.
+
+    What metrics say of methods is of the records that give ground truth its best completion, where there are
+    such, and without settings in which a metric `failed`.
+    """
+    kept = of_record(with_further(widest(rows), rows))
+    complete = with_best_truth(rows)
+    best = kept if complete.empty else of_record(with_further(widest(complete), rows))
+    measured = {name: _measured(best.rows, protocol) for name, protocol in kept.judges.items()}
+    failed = {
+        name: list(each.loc[~works(each), "setting"].unique()) for name, each in measured.items() if len(each)
+    }
+    measured = {name: each[works(each)] for name, each in measured.items()}
+    measured = {KNOWN: kept.measured[KNOWN]} | measured
+    rankings = {
+        name: ranked(each, name).rename(columns={"settings": "n"})[[*RANKED]]
+        for name, each in measured.items()
+        if len(each)
+    }
+    return kept._replace(
+        measured=measured,
+        rankings=kept.rankings | rankings,
+        before=best.before[: len(complete)],
+        failed=failed,
+    )
+
+
+RANKED = ("method", "value", "low", "high", "n", "rank")
+"""The columns of a ranking of a `Kept`."""
+
+
+def _by_setting(rows: pd.DataFrame, what: str) -> pd.DataFrame:
+    found = rows[rows["what"].eq(what) & ~rows["run"].isin([ALL, *GROUPS])]
+    return found.rename(columns={"run": "setting"})[["setting", "protocol", "value"]]
 
 
 def _ranking(rows: pd.DataFrame, protocol: str) -> pd.DataFrame:
     found = rows[rows["what"] == f"{protocol} ranks"].rename(columns={"protocol": "method"})
     everywhere = found["n"] == found["n"].max()
     found = found.assign(rank=found["value"].where(everywhere).rank(ascending=False, method="first"))
-    return found[["method", "value", "low", "high", "n", "rank"]].reset_index(drop=True)
+    return found[[*RANKED]].reset_index(drop=True)
 
 
 def _measured(rows: pd.DataFrame, protocol: str) -> pd.DataFrame:

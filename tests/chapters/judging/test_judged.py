@@ -9,7 +9,7 @@ import pytest
 import torch
 from scipy import stats
 
-from book.chapters.judging import figures, tables
+from book.chapters.judging import tables
 from book.chapters.judging.claims import ranks_as_the_known_answers, truth_comes_first
 from book.chapters.judging.judged import (
     BESIDE,
@@ -461,9 +461,34 @@ def test_what_the_share_above_ground_truth_says_follows_its_interval() -> None:
 
 
 def test_the_share_with_the_best_completion_is_of_a_record_that_has_it() -> None:
-    best = figures.kept_with_best_truth().rows
-    assert best["metric"].str.startswith("before: ").any()
+    rows = came_with_the_book("judging_measures")
+    best = tables.with_best_truth(rows)
+    whole = (
+        best[best["metric"].eq(f"before: {TODAY}") & best["run"].eq(tables.ALL)].nlargest(1, "n").squeeze()
+    )
+    shares = tables.pooled(rows).before
+    theirs = shares[shares["protocol"].eq(TODAY) & ~shares["setting"].isin(FURTHER)]["value"]
+    assert theirs.mean() == pytest.approx(whole["value"]) and len(theirs) == whole["n"]
     assert tables.with_best_truth(best.assign(record="few", n=3)).empty
+
+
+def test_rankings_of_all_settings_are_those_that_the_record_has() -> None:
+    rows = widest(came_with_the_book("judging_measures"))
+    theirs, ours = of_record(rows).rankings[KNOWN], tables.pooled(rows).rankings[KNOWN]
+    pd.testing.assert_frame_equal(
+        theirs.set_index("method").sort_index()[["value", "low", "high", "n"]],
+        ours.set_index("method").sort_index()[["value", "low", "high", "n"]],
+        check_dtype=False,
+    )
+
+
+def test_a_metric_is_not_asked_about_settings_in_which_it_failed() -> None:
+    rows = pd.DataFrame(CASES["used tokens, and the best"].support)
+    kept = tables.pooled(rows)
+    far = rows["metric"].str.startswith(f"{kept.judges[tables.CHOSEN]} ranks") & rows["run"].eq("sort")
+    found = tables.pooled(rows.assign(value=rows["value"].where(~far, 2.0)))
+    assert found.failed[tables.CHOSEN] == ["sort"] and not kept.failed[tables.CHOSEN]
+    assert "sort" not in set(found.measured[tables.CHOSEN]["setting"])
 
 
 def test_further_settings_count_beside_those_of_the_widest_record() -> None:

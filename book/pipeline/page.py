@@ -12,6 +12,7 @@ import re
 import shutil
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,9 +35,16 @@ WITH = ("book/glossary", "book/references")
 NOT_PROSE = shutil.ignore_patterns("pipeline", "chapters", "front", "__pycache__")
 CHANGED = '<mark class="changed">{role}<span class="sr-only"> in place of </span> <del>{old}</del></mark>'
 COMPARED = """```{{div}} origins
-<mark class="changed">Marked</mark> numbers ({changed} of the {both} in the text) differ from those of the
-book's own run, `{beside}`, which stand <del>struck out</del> beside them.
+<mark class="changed">Marked</mark> numbers ({changed} of the {both} in text and tables) differ from those of
+the book's own run, `{beside}`, which stand <del>struck out</del> beside them.
 ```"""
+TABLE = re.compile(r'<b id="(?P<name>[^"]+)">.*?</table>', re.DOTALL)
+"""A table with a caption, as `attnlib.plots.table` writes it."""
+
+ROW = re.compile(r"<tr>.*?</tr>", re.DOTALL)
+HEADING = re.compile(r'<th class="col_heading level0 (col\d+)"[^>]*>([^<]*)</th>')
+CELL = re.compile(r'(?P<start><td class="data row\d+ (?P<column>col\d+)"[^>]*>)(?P<text>[^<]*)</td>')
+NUMERAL = re.compile(r"[+\-\u2212]?\d")
 ALONE = """```{{div}} origins
 No number is marked: there is no built book to compare this run with. `make book` makes one.
 ```"""
@@ -52,10 +60,12 @@ class Beside(NamedTuple):
     Attributes:
         path: of the executed notebook.
         numbers: what its cells glued, by name.
+        tables: the numbers of its tables: by name, and by a row's words and the column.
     """
 
     path: Path
     numbers: Mapping[str, str]
+    tables: Mapping[str, Mapping[tuple[str, ...], str]]
 
 
 def make_page(executed: Path, folder: Path) -> Path:
@@ -167,7 +177,31 @@ def nearest(notebook: nbformat.NotebookNode, chapter: str, executed: Path) -> Be
     if not built:
         return None
     path = min(built, key=unlike)
-    return Beside(path, glued(nbformat.read(path, as_version=4)))
+    there = nbformat.read(path, as_version=4)
+    tables = {
+        found["name"]: numbers_of(found[0])
+        for output in _outputs(there)
+        for found in TABLE.finditer(output["data"]["text/html"])
+    }
+    return Beside(path, glued(there), tables)
+
+
+def numbers_of(table: str) -> dict[tuple[str, ...], str]:
+    """The numbers of a table by its row's words and its column; none of rows that have the same words."""
+    rows, headings = [(words_of(row), row) for row in ROW.findall(table)], dict(HEADING.findall(table))
+    often = Counter(words for words, _ in rows)
+    return {
+        (*words, headings.get(cell["column"], "")): cell["text"]
+        for words, row in rows
+        if often[words] == 1
+        for cell in CELL.finditer(row)
+        if NUMERAL.match(cell["text"])
+    }
+
+
+def words_of(row: str) -> tuple[str, ...]:
+    """What a row of a table is about: its cells that are no numbers."""
+    return tuple(cell["text"] for cell in CELL.finditer(row) if not NUMERAL.match(cell["text"]))
 
 
 def mark_changed(notebook: nbformat.NotebookNode, beside: Beside | None) -> str:
@@ -191,7 +225,46 @@ def mark_changed(notebook: nbformat.NotebookNode, beside: Beside | None) -> str:
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             cell.source = NUMBER.sub(number, cell.source)
-    return COMPARED.format(changed=changed, both=both, beside=beside.path)
+    in_tables = mark_tables(notebook, beside.tables)
+    return COMPARED.format(changed=changed + in_tables[0], both=both + in_tables[1], beside=beside.path)
+
+
+def mark_tables(
+    notebook: nbformat.NotebookNode, old: Mapping[str, Mapping[tuple[str, ...], str]]
+) -> tuple[int, int]:
+    """Marks numbers in tables likewise; how many, and how many were compared."""
+    both = changed = 0
+
+    def marked(table: re.Match[str]) -> str:
+        nonlocal both, changed
+        before, now, headings = (
+            old.get(table["name"], {}),
+            numbers_of(table[0]),
+            dict(HEADING.findall(table[0])),
+        )
+        rows = []
+        for row in ROW.findall(table[0]):
+            words = words_of(row)
+            for cell in CELL.finditer(row):
+                key = (*words, headings.get(cell["column"], ""))
+                if key in now and key in before:
+                    both += 1
+                    changed += now[key] != before[key]
+                    if now[key] != before[key]:
+                        new = cell["start"] + CHANGED.format(role=cell["text"], old=before[key])
+                        row = row.replace(cell[0], f"{new}</td>")
+            rows.append(row)
+        parts = ROW.split(table[0])
+        return parts[0] + "".join(row + after for row, after in zip(rows, parts[1:], strict=True))
+
+    for output in _outputs(notebook):
+        output["data"]["text/html"] = TABLE.sub(marked, output["data"]["text/html"])
+    return changed, both
+
+
+def _outputs(notebook: nbformat.NotebookNode) -> list[Any]:
+    every = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    return [output for output in every if "<table" in output.get("data", {}).get("text/html", "")]
 
 
 def is_finished(notebook: nbformat.NotebookNode) -> bool:

@@ -1,13 +1,16 @@
 """A chapter that a reader has run by papermill, as a page like the book's."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import nbformat
+import pandas as pd
 import papermill
 import pytest
 
+from attnlib import plots
 from book.pipeline import page as pages
 from tests.book.built import ROOT
 from tests.browser import watched_page
@@ -88,3 +91,18 @@ def test_what_is_no_run_of_a_chapter_is_refused(
     )
     assert done.returncode == 1 and why in done.stderr and "Traceback" not in done.stderr
     assert not path.with_name("out_page").exists()
+
+
+def test_numbers_in_tables_are_marked_where_row_and_column_are_the_same() -> None:
+    def output(*rows: tuple[str, float]) -> nbformat.NotebookNode:
+        table = pd.DataFrame(rows, columns=["method", "score"])
+        data = plots.table(table, digits=2).captioned("scores", "Scores.")._repr_mimebundle_()
+        return nbformat.from_dict({"cells": [{"outputs": [{"data": data}]}]})
+
+    ours = output(("rollout", 0.25), ("occlusion", 0.5), ("flow", 0.75), ("twice", 1), ("twice", 2))
+    theirs = output(("flow", 0.75), ("rollout", 0.5), ("twice", 3), ("twice", 4))
+    tables = {"scores": pages.numbers_of(theirs.cells[0].outputs[0].data["text/html"])}
+    assert pages.mark_tables(ours, tables) == (1, 2)  # rows of the same words are not compared
+    marked = ours.cells[0].outputs[0].data["text/html"]
+    assert re.findall("<mark.*?>(.*?)<span.*?<del>(.*?)</del>", marked) == [("0.25", "0.50")]
+    assert marked.count("<tr>") == theirs.cells[0].outputs[0].data["text/html"].count("<tr>") + 1

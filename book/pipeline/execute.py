@@ -42,6 +42,7 @@ OTHER_PARAMETERS = """```{{admonition}} A run of other parameters
 Here {names} {are} not what this chapter was written with. Numbers in its text are of this run; the words
 around them were written about the book's own, and may not hold of yours.
 ```"""
+HEADING = re.compile("^## ", re.MULTILINE)
 PARAMETERS_BUTTON = {"code_prompt_show": "Parameters of this run", "code_prompt_hide": "Hide them"}
 ADDRESS = re.compile(r" at 0x[0-9a-f]+>")
 ANY_CACHE = "${ATTNLIB_CACHE:-$HOME/.cache/attnlib}"
@@ -222,7 +223,12 @@ def clean(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
     if changed and notebook.cells[0].cell_type == "markdown":
         listed = ", ".join(f"`{name}`" for name in changed)
         said = OTHER_PARAMETERS.format(names=listed, are="are" if len(changed) > 1 else "is")
-        notebook.cells.insert(1, new_markdown_cell(said, id="other-parameters"))
+        texts = [cell for cell in notebook.cells if cell.cell_type == "markdown"]
+        headed = next((cell for cell in texts if HEADING.search(cell.source)), None)  # explorers come first
+        if headed:
+            headed.source = HEADING.sub(lambda heading: f"{said}\n\n{heading[0]}", headed.source, count=1)
+        else:
+            notebook.cells.insert(1, new_markdown_cell(said))
     notebook.metadata.pop("papermill", None)
     notebook.metadata.pop("widgets", None)
     return notebook

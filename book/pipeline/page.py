@@ -129,9 +129,6 @@ def lay_out(notebook: nbformat.NotebookNode, chapter: str, stage: Path, beside: 
     texts = [cell for cell in notebook.cells if cell.cell_type == "markdown"]
     for cell in texts:
         cell.source = LINK.sub(lambda link: without_target(link, there), cell.source)
-        if cell.get("id") == "other-parameters":  # stands behind the chapter's first cell
-            said = f"{cell.source}\n\n{said}"
-            cell.source = ""
     headed = next(cell for cell in texts if TITLE.search(cell.source))
     headed.source = TITLE.sub(lambda heading: f"{heading[0]}\n\n{said}", headed.source, count=1)
     (stage / "notebooks").mkdir()

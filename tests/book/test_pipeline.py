@@ -462,6 +462,16 @@ def test_the_page_shows_the_parameters_that_were_used_and_no_progress_bars() -> 
     assert "remove-cell" not in clean(new_notebook(cells=[copy.deepcopy(PARAMETERS)])).cells[0].metadata.tags
 
 
+def test_a_run_of_other_parameters_says_so_behind_the_first_explorer() -> None:
+    injected = new_code_cell("seconds = 3", metadata={"tags": ["injected-parameters"]})
+    texts = ["# A chapter", "Look at the row.\n\n## Why this matters\n\nText.", "## Setup"]
+    opening, why, setup = (new_markdown_cell(text) for text in texts)
+    cells = clean(new_notebook(cells=[opening, copy.deepcopy(PARAMETERS), injected, why, setup])).cells
+    before, box, _ = re.split(r"\n\n(?=```|## )", cells[3].source, maxsplit=2)
+    assert before == "Look at the row." and "A run of other parameters" in box and "`seconds` is not" in box
+    assert [cells[0].source, cells[4].source] == [texts[0], texts[2]]
+
+
 def test_every_captioned_picture_of_a_notebook_is_written_with_its_numbers(
     tmp_path, monkeypatch, capsys
 ) -> None:

@@ -187,6 +187,11 @@ def _single_columns(p: AlgorithmicReasoning, model: nn.Module) -> list[str]:
     return [f"column {column} of {n}" for column in range(1, n + 1)]
 
 
+def are_single(trained: pd.Series) -> pd.Series:
+    """Of what was trained further, whether it is one of `EVERY`."""
+    return trained.str.fullmatch(COLUMN)
+
+
 def came_back(rows: pd.DataFrame) -> pd.DataFrame:
     r"""What of the loss on longer texts comes back, by what is trained further.
 

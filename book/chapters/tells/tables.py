@@ -148,6 +148,17 @@ def recorded_apart(rows: pd.DataFrame) -> pd.DataFrame:
     return found[["run", "metric", *numbers]].astype({"n": int})
 
 
+RIGHT = "plausibility, ID, right: "
+"""How rows of `recorded_apart` begin that are of right answers in distribution."""
+
+
+def right_answers(rows: pd.DataFrame) -> pd.DataFrame:
+    """Plausibility of right answers in distribution, of the rows of a record: by setting and measure."""
+    found = rows[rows["metric"].astype(str).str.startswith(RIGHT)]
+    found = found.assign(setting=found["run"], method=found["metric"].str.removeprefix(RIGHT))
+    return found[["setting", "method", "value"]].reset_index(drop=True)
+
+
 def told_or_not(numbers: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Numbers of transformers whose heads were told where the sources are, and of those that were not.
 

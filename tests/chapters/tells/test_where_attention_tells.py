@@ -32,6 +32,7 @@ from book.chapters.tells.tables import (
     recorded,
     recorded_apart,
     recorded_outcomes,
+    right_answers,
     setting_table,
     told_or_not,
     widest,
@@ -226,6 +227,8 @@ def test_right_answers_in_distribution_are_kept_apart():
         "plausibility, OOD, wrong: rollout": pytest.approx(0.4 / 3 / 0.8),
     }
     assert (found["run"] == "sort").all() and (found["n"] == 3).all()
+    (right,) = right_answers(found.reset_index()).to_dict("records")
+    assert right == {"setting": "sort", "method": "rollout", "value": pytest.approx(0.5 / 0.8)}
 
 
 def test_a_record_has_both_intervals_and_says_over_what():

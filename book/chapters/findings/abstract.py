@@ -20,12 +20,12 @@ OPENING = "This book repeats six attention studies with ground truth."
 
 SENTENCES: Mapping[str, Mapping[str, str]] = {
     "used tokens, and raw attention": {
-        REPRODUCED: "On the chapters' models, attention rollout finds the tokens they use better than "
-        "raw attention (lead {}; chance 0, perfect 1).",
-        NOT_REPRODUCED: "On the chapters' models, attention rollout finds the tokens they use no better "
-        "than raw attention (lead {}; chance 0, perfect 1).",
-        INCONCLUSIVE: "Whether attention rollout finds the tokens that the chapters' models use better than "
-        "raw attention is open (lead {}; chance 0, perfect 1).",
+        REPRODUCED: "Attention rollout beats raw attention at finding the tokens that our models use "
+        "(lead {}; chance 0, perfect 1).",
+        NOT_REPRODUCED: "Attention rollout does not beat raw attention at finding the tokens that our "
+        "models use (lead {}; chance 0, perfect 1).",
+        INCONCLUSIVE: "It is open whether attention rollout beats raw attention at finding the tokens that "
+        "our models use (lead {}; chance 0, perfect 1).",
         NOT_RUN: "Attention rollout was not compared with raw attention.",
     },
     "programs: rollout, raw attention": {
@@ -35,9 +35,9 @@ SENTENCES: Mapping[str, Mapping[str, str]] = {
         NOT_RUN: "No random programs were compiled.",
     },
     "trained: the same order": {
-        REPRODUCED: "Methods rank alike in trained and compiled transformers (Kendall's tau {}).",
-        NOT_REPRODUCED: "Methods rank differently in trained and compiled transformers (Kendall's tau {}).",
-        INCONCLUSIVE: "Whether methods rank differently in trained and compiled transformers is open "
+        REPRODUCED: "Trained and compiled transformers order methods alike (Kendall's tau {}).",
+        NOT_REPRODUCED: "Trained and compiled transformers order methods differently (Kendall's tau {}).",
+        INCONCLUSIVE: "It is open whether trained and compiled transformers order methods alike "
         "(Kendall's tau {}).",
         NOT_RUN: "No transformer was trained on random programs.",
     },
@@ -52,7 +52,7 @@ SENTENCES: Mapping[str, Mapping[str, str]] = {
     },
     "copying, none learns": {
         REPRODUCED: "Models do not learn to copy without a co-occurrence signal: after 400 steps {}.",
-        NOT_REPRODUCED: "Models learn to copy without a co-occurrence signal: after 400 steps {}.",
+        NOT_REPRODUCED: "Models learn to copy even without a co-occurrence signal: after 400 steps {}.",
         INCONCLUSIVE: "Whether models learn to copy without a co-occurrence signal is open: after 400 "
         "steps {}.",
         NOT_RUN: "Copying without a co-occurrence signal was not run.",

@@ -22,7 +22,7 @@ STUDIES = {
     "spiegel2025attend": "Spiegel et al. 2025, *Attend or Perish*",
     "lens": "*Attention Lens*, a repository",
     "snell2021approximating": "Snell et al. 2021, *Approximating How Single Head Attention Learns*",
-    "all": "All studies: methods and metrics against ground truth",
+    "all": "Our claims about methods and metrics, tested on ground truth",
     "book": "Our predictions about faithfulness metrics, made before the first run",
     "programs": "Our predictions about random programs, made before drawing them",
 }

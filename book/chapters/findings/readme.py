@@ -13,7 +13,7 @@ from book.chapters.findings.finding import VERDICTS, Finding
 BEGIN, END = "<!-- findings: python -m book.chapters.findings --readme -->", "<!-- end of findings -->"
 """What stands before the findings in README.md, and behind them."""
 
-COUNTS = "The table counts claims: those of the six studies, and three groups of our own."
+COUNTS = "The table counts the claims of the six studies, and three groups of our own."
 """What the README says before the table of studies."""
 
 CITED = "abstract: >-\n"

@@ -37,9 +37,9 @@ ORDER = {
 
 
 TWICE = {
-    REPRODUCED: "So the order of methods does not depend on which of the two sizes is trained.",
-    NOT_REPRODUCED: "So the order of methods depends on the size of the transformer, too.",
-    INCONCLUSIVE: "So whether the order of methods depends on the size of the transformer is open.",
+    REPRODUCED: "So the two sizes give similar orders of methods.",
+    NOT_REPRODUCED: "So the two sizes give different orders of methods.",
+    INCONCLUSIVE: "Whether the two sizes give similar orders of methods is therefore open.",
 }
 """What the page says of transformers of twice the size, by the verdict on the prediction."""
 
@@ -57,7 +57,7 @@ def found_again(rows: pd.DataFrame) -> str:
 def settings_clause(significant: int, pairs: int, settings: int) -> str:
     """How many pairs of methods the settings that were chosen by hand tell apart."""
     found = f"{significant:,}" if significant else "none"
-    return f"Over {settings} of the settings that were chosen by hand, {found} of {pairs} pairs do."
+    return f"Over {settings} settings of another chapter, chosen by hand, {found} of {pairs} pairs do."
 
 
 def same_clause(firsts: Mapping[str, str]) -> str:

@@ -20,12 +20,12 @@ OPENING = "This book repeats six attention studies with ground truth."
 
 SENTENCES: Mapping[str, Mapping[str, str]] = {
     "used tokens, and raw attention": {
-        REPRODUCED: "Attention rollout beats raw attention at finding the tokens that our models use "
+        REPRODUCED: "Attention rollout beats raw attention at finding the tokens our models use "
         "(lead {}; chance 0, perfect 1).",
-        NOT_REPRODUCED: "Attention rollout does not beat raw attention at finding the tokens that our "
+        NOT_REPRODUCED: "Attention rollout does not beat raw attention at finding the tokens our "
         "models use (lead {}; chance 0, perfect 1).",
-        INCONCLUSIVE: "It is open whether attention rollout beats raw attention at finding the tokens that "
-        "our models use (lead {}; chance 0, perfect 1).",
+        INCONCLUSIVE: "It is open whether attention rollout beats raw attention at finding the tokens our "
+        "models use (lead {}; chance 0, perfect 1).",
         NOT_RUN: "Attention rollout was not compared with raw attention.",
     },
     "programs: rollout, raw attention": {

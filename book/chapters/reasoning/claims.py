@@ -16,6 +16,7 @@ from book.chapters.findings.finding import (
     NOT_REPRODUCED,
     REPRODUCED,
     Claim,
+    NotRunError,
     Number,
     Outcome,
     each_of,
@@ -139,6 +140,22 @@ def any_column(rows: pd.DataFrame) -> Outcome:
         f"Share of the loss regained by the best of {cases.n} columns{how_many}",
         number(cases.least, "models", HALF),
     )
+
+
+ENOUGH = {
+    REPRODUCED: "One column can be enough in these models.",
+    NOT_REPRODUCED: "No column is enough in these models.",
+    INCONCLUSIVE: "Whether one column is enough in these models is open.",
+}
+"""What the text says by the verdict of `any_column`."""
+
+
+def enough_clause(rows: pd.DataFrame) -> str:
+    """The sentence of `ENOUGH` for the rows of records; of none of them, that it was not run."""
+    try:
+        return ENOUGH[any_column(rows).verdict]
+    except NotRunError:
+        return "Whether one column is enough was not run."
 
 
 def _spearman(right: pd.Series, looks: Any) -> float:

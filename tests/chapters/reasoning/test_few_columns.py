@@ -5,10 +5,12 @@ import pytest
 import torch
 
 from attnlib.training import token_loss
+from book.chapters.findings.rules import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from book.chapters.reasoning import few_columns
 from book.chapters.reasoning.algorithmic_reasoning import AlgorithmicReasoning
-from book.chapters.reasoning.claims import steepest_column
+from book.chapters.reasoning.claims import ENOUGH, enough_clause, steepest_column
 from book.chapters.reasoning.few_columns import ALL, EVERY, FASTEST, RANDOM, SLOWEST, STEEPEST, WAYS, WHOLE
+from tests.chapters.findings.made_up import CASES
 from tests.parameters import quick
 
 torch.set_num_threads(1)
@@ -175,3 +177,11 @@ def test_the_claim_asks_for_half_of_the_loss(column, verdict):
         for metric in ("accuracy", "mean attention")
     )  # fmt: skip
     assert steepest_column(rows).verdict == verdict
+
+
+def test_the_text_says_of_one_column_what_the_claim_does() -> None:
+    case = CASES["one column, any"]
+    said = [enough_clause(rows) for rows in (case.support, case.refute, case.open)]
+    assert said == [ENOUGH[verdict] for verdict in (REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE)]
+    nothing = pd.DataFrame(case.support)[:0]
+    assert enough_clause(nothing) == "Whether one column is enough was not run."

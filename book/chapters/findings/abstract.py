@@ -76,12 +76,12 @@ SENTENCES: Mapping[str, Mapping[str, str]] = {
 
 
 def copying_clause(number: Number) -> str:
-    """How many models can copy: "all 10 copy (0 % [0, 31] fail)"."""
+    """How many models can copy: "all 10 can (failures: 0 % [0, 31])"."""
     if number.value in (0, 1):
-        who = f"all {number.n} copy" if number.value == 0 else f"none of {number.n} copies"
+        who = f"all {number.n} can" if number.value == 0 else f"none of {number.n} can"
     else:
-        who = "most models copy" if number.value < 0.5 else "most models do not copy"
-    return f"{who} ({number.short} fail)"
+        who = "most can" if number.value < 0.5 else "most cannot"
+    return f"{who} (failures: {number.short})"
 
 
 def found_in_short(found: Iterable[Finding]) -> list[str]:

@@ -111,15 +111,15 @@ def test_the_abstract_says_of_every_verdict_what_it_is(name: str, verdict: str) 
 @pytest.mark.parametrize(
     ("failing", "who"),
     [
-        (0.0, "all 10 copy"),
-        (0.2, "most models copy"),
-        (0.8, "most models do not copy"),
-        (1.0, "none of 10 copies"),
+        (0.0, "all 10 can"),
+        (0.2, "most can"),
+        (0.8, "most cannot"),
+        (1.0, "none of 10 can"),
     ],
 )
 def test_the_abstract_says_how_many_models_can_copy(failing: float, who: str) -> None:
     number = Number(failing, 0.0, 1.0, 10, "seeds", 0.5, "%")
-    assert copying_clause(number) == f"{who} ({number.short} fail)"
+    assert copying_clause(number) == f"{who} (failures: {number.short})"
 
 
 def test_the_abstract_is_short() -> None:

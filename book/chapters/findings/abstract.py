@@ -65,7 +65,7 @@ SENTENCES: Mapping[str, Mapping[str, str]] = {
         "truth does is open (tau {}).",
         NOT_RUN: "The standard faithfulness metric was not compared with ground truth.",
     },
-    "expected and usual": {
+    "metric chosen by ground truth": {
         REPRODUCED: "Replacing one token and measuring log-probability raises tau by {}.",
         NOT_REPRODUCED: "Replacing one token and measuring log-probability does not raise tau ({}).",
         INCONCLUSIVE: "Whether replacing one token and measuring log-probability raises tau is open ({}).",

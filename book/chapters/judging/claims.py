@@ -158,7 +158,7 @@ def _by_the_judge(rows: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     measured = there(kept.measured.get(CHOSEN, pd.DataFrame()))
     fails = kept.failed[CHOSEN]
     out = (
-        f"The metric fails in {' and '.join(fails)}, where it ranks methods far before the ground truth."
+        f"The metric fails where it ranks methods far before the ground truth: {'; '.join(fails)}."
         if fails
         else ""
     )

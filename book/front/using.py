@@ -14,7 +14,7 @@ from book.chapters.judging.figures import kept
 from book.chapters.tells.settings import were_told
 
 RECOMMENDED = {
-    "one forward pass": "information flow routes",
+    "one forward pass": "rollout of value-weighted attention",
     "one forward and one backward pass": "AttnLRP",
     "a pass per token, and a second input": "activation patching",
 }

@@ -499,6 +499,8 @@ def pooled(rows: pd.DataFrame) -> Kept:
     What metrics say of methods is of the records that give ground truth its best completion, where there are
     such, and without settings in which a metric `failed`.
     """
+    if rows.empty:
+        return of_record(rows)
     kept = of_record(with_further(widest(rows), rows))
     complete = with_best_truth(rows)
     best = kept if complete.empty else of_record(with_further(widest(complete), rows))

@@ -23,6 +23,9 @@ from book.chapters.display import display_name, display_names
 LEFT_OUT = "not supported, or not asked"
 """What the legend calls a cell without a number."""
 
+MANY = 20
+"""Columns beyond which numbers are set smaller."""
+
 FULL, ABOVE, BELOW = "●", "▲", "▼"
 LONG = {FULL: ("o", 1.0, "100, perfect"), ABOVE: ("^", 1.0, "above 100"), BELOW: ("v", 0.0, "below -99")}
 """In the place of numbers that are wider than a cell: a marker, its cell's place on the scale, its name."""
@@ -119,6 +122,7 @@ def numbers_in_cells(
 ) -> None:
     """Coloured cells with their numbers in hundredths; in narrow ones, `LONG` for the widest numbers."""
     scale, (n_rows, n_columns) = signed(), values.shape
+    size = POINTS - 2 * (n_columns > MANY)
     axis.pcolormesh(
         np.arange(n_columns + 1) - 0.5, np.arange(n_rows + 1) - 0.5, values, norm=norm, cmap=scale, **how
     )
@@ -127,7 +131,7 @@ def numbers_in_cells(
             text, ink = f"{100 * value:z.0f}", ink_on(scale(norm(value)))
             if narrow and len(text.lstrip("-")) > 2:
                 text = FULL if text == "100" else ABOVE if value > 0 else BELOW
-            axis.text(column, row, text, ha="center", va="center", fontsize=POINTS, color=ink)
+            axis.text(column, row, text, ha="center", va="center", fontsize=size, color=ink)
     axis.set(xticks=range(n_columns), xticklabels=values.columns)
     axis.tick_params("x", labelrotation=60)
     axis.tick_params(length=0)

@@ -499,3 +499,8 @@ def test_further_settings_count_beside_those_of_the_widest_record() -> None:
         [pd.DataFrame(rows), pd.DataFrame(rows)[lambda table: table["record"].eq("b")].assign(record="c")]
     )
     assert ranks_as_the_known_answers(twice).number.n == 6  # none counts twice
+
+
+def test_nothing_is_kept_where_nothing_is_recorded() -> None:
+    kept = tables.pooled(pd.DataFrame())
+    assert not kept.judges and kept.rows.empty and kept.before.empty

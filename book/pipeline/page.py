@@ -185,10 +185,14 @@ def nearest(notebook: nbformat.NotebookNode, chapter: str, executed: Path) -> Be
 
 def numbers_of(table: str) -> dict[tuple[str, ...], str]:
     """The numbers of a table by its row's words and its column; none of rows that have the same words."""
+    return {key: cell["text"] for key, cell in _cells(table).items()}
+
+
+def _cells(table: str) -> dict[tuple[str, ...], re.Match[str]]:
     rows, headings = [(words_of(row), row) for row in ROW.findall(table)], dict(HEADING.findall(table))
     often = Counter(words for words, _ in rows)
     return {
-        (*words, headings.get(cell["column"], "")): cell["text"]
+        (*words, headings.get(cell["column"], "")): cell
         for words, row in rows
         if often[words] == 1
         for cell in CELL.finditer(row)
@@ -234,25 +238,14 @@ def mark_tables(
 
     def marked(table: re.Match[str]) -> str:
         nonlocal both, changed
-        before, now, headings = (
-            old.get(table["name"], {}),
-            numbers_of(table[0]),
-            dict(HEADING.findall(table[0])),
-        )
-        rows = []
-        for row in ROW.findall(table[0]):
-            words = words_of(row)
-            for cell in CELL.finditer(row):
-                key = (*words, headings.get(cell["column"], ""))
-                if key in now and key in before:
-                    both += 1
-                    changed += now[key] != before[key]
-                    if now[key] != before[key]:
-                        new = cell["start"] + CHANGED.format(role=cell["text"], old=before[key])
-                        row = row.replace(cell[0], f"{new}</td>")
-            rows.append(row)
-        parts = ROW.split(table[0])
-        return parts[0] + "".join(row + after for row, after in zip(rows, parts[1:], strict=True))
+        text, before = table[0], old.get(table["name"], {})
+        for key, cell in _cells(text).items():
+            both += key in before
+            if before.get(key, cell["text"]) != cell["text"]:
+                changed += 1
+                new = CHANGED.format(role=cell["text"], old=before[key])
+                text = text.replace(cell[0], f"{cell['start']}{new}</td>")  # a cell says its row and column
+        return text
 
     for output in _outputs(notebook):
         output["data"]["text/html"] = TABLE.sub(marked, output["data"]["text/html"])

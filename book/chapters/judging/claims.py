@@ -26,6 +26,7 @@ from book.chapters.judging.tables import (
     are_free,
     did_not_choose,
     pooled,
+    widest,
 )
 from book.chapters.tells.claims import LAST, MARGIN, as_much_as_any, more_than_raw_attention, where_told
 from book.chapters.tells.settings import were_told
@@ -86,7 +87,7 @@ def chosen_is_better(rows: pd.DataFrame) -> Outcome:
 
 def came_out(words: str, rows: pd.DataFrame) -> Outcome:
     """How much more tau one judge has than another, setting by setting, as was predicted."""
-    found = one(_kept(rows).rows, run=ALL, what="expected", protocol=words)
+    found = one(widest(there(rows)), run=ALL, metric=f"expected: {words}")
     return Outcome(
         ahead(found, MARGIN),
         "Gain in Kendall's tau with the ground truth",

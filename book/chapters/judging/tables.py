@@ -504,12 +504,11 @@ def pooled(rows: pd.DataFrame) -> Kept:
     kept = of_record(with_further(widest(rows), rows))
     complete = with_best_truth(rows)
     best = kept if complete.empty else of_record(with_further(widest(complete), rows))
-    measured = {name: _measured(best.rows, protocol) for name, protocol in kept.judges.items()}
-    failed = {
-        name: list(each.loc[~works(each), "setting"].unique()) for name, each in measured.items() if len(each)
-    }
-    measured = {name: each[works(each)] for name, each in measured.items()}
-    measured = {KNOWN: kept.measured[KNOWN]} | measured
+    measured, failed = {KNOWN: kept.measured[KNOWN]}, {}
+    for name, protocol in kept.judges.items():
+        each = _measured(best.rows, protocol)
+        well = works(each)
+        measured[name], failed[name] = each[well], list(each.loc[~well, "setting"].unique())
     rankings = {
         name: ranked(each, name).rename(columns={"settings": "n"})[[*RANKED]]
         for name, each in measured.items()
@@ -518,7 +517,7 @@ def pooled(rows: pd.DataFrame) -> Kept:
     return kept._replace(
         measured=measured,
         rankings=kept.rankings | rankings,
-        before=best.before[: len(complete)],
+        before=best.before if len(complete) else best.before[:0],
         failed=failed,
     )
 

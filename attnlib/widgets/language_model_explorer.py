@@ -82,8 +82,9 @@ class LanguageModelExplorer(GenerationExplorer):
 
     The reader types a prompt, plain or as a chat; the model writes the likeliest words, or draws them, or
     follows a text that is forced on it. Every word has its rollout, also with the first token left out and
-    over the null model, the attention of every head, and its occlusion (blank-out), which the page begins to
-    compute by itself for the chosen word where that takes at most a minute. Heads can be
+    over the null model, and the attention of every head. Of the word that is chosen the page shows AttnLRP,
+    which takes as long as reading the text three times; then it computes the word's occlusion (blank-out),
+    if that takes at most a minute. Heads can be
     switched off, made even or pushed to a token, and tokens blanked; what the model writes then stands
     beside what it writes as it is. With the keyboard and by pointing, the picture is that of a
     `GenerationExplorer`, which shows what was recorded, too.

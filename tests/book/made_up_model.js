@@ -1,6 +1,7 @@
 // A model that is made up, in the place of attnlib/widgets/live/model.js: every number of it is known to the test.
 //
-// window.pause: milliseconds between its words; window.asked: what it was asked for; window.slow: seconds of an
+// window.pause: milliseconds between its words; window.asked: what it was asked for; window.explained: the places whose
+// AttnLRP was asked for; window.slow: seconds of an
 // occlusion for each token.
 
 class LiveModel {
@@ -10,6 +11,7 @@ class LiveModel {
     await LiveModel.pause(signal);
     if (!text.startsWith("GGUF")) throw new Error("this is no GGUF file: it begins with '" + text.slice(0, 8) + "'");
     window.asked = [];
+    window.explained = [];
     window.opened = (window.opened ?? 0) + 1;
     return Object.assign(new LiveModel(), {
       about: { name: "made up", layers: 3, heads: 2, keyHeads: 1, context: 64, longest: 40, bytes: 4, chat: true, ends: [0] },
@@ -39,6 +41,12 @@ class LiveModel {
       yield { id: forced?.[g] ?? 100 + g + (g > 1 ? changed : 0), text, logp: -0.5, n, likely: [{ id: 1, text: " <i>", share: 0.61 }, { id: 2, text: "b", share: 0.001 }],
         rollout: fill(0, 3 * n), sinkFree: fill(1, 3 * n), attention: fill(2, 3 * 2 * n) };
     }
+  }
+  async relevance(ids, at, { signal, onProgress }) {
+    window.explained.push(at);
+    onProgress(0.25);
+    await LiveModel.pause(signal);
+    return Float32Array.from({ length: at }, (_, k) => 1 - k);
   }
   async blankOut(ids, at, { signal, onProgress }) {
     window.asked.push({ blanked: [...ids], at });

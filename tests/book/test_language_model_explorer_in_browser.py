@@ -27,6 +27,7 @@ AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js").read_text()
 MADE_UP = Path(__file__).with_name("made_up_model.js").read_text(encoding="utf-8")
 FILE = ModelFile("made up", "made-up.gguf", 4, "0" * 64)
 PROMPT = "The sky , over Rome is"
+ASKED = ["AttnLRP, logits", "occlusion, nats"]
 
 
 class MadeUp(LanguageModelExplorer):
@@ -379,15 +380,39 @@ def test_blank_out_is_asked_for_one_word_and_stands_beside_the_other_measures(li
         0
     ] != colours[4]
     heads = live.locator(".attnw-measures thead th").all_inner_texts()
-    assert heads == ["the largest", "rollout", "its last layer", "attention", "occlusion, nats"]
+    assert heads == ["the largest", *ASKED, "rollout", "its last layer", "attention"]
     cells = {
         row[0]: row[1:]
         for row in [text.split("\t") for text in live.locator(".attnw-measures tbody tr").all_inner_texts()]
     }
     rolled = part(0, 1, LAYERS * 7, 7).view(LAYERS, 7)
-    assert agrees(cells["␣is (5)"][0], rolled.mean(0)[5]) and agrees(cells["␣is (5)"][1], rolled[-1, 5])
-    assert agrees(cells["␣is (5)"][2], part(2, 1, LAYERS * HEADS * 7, 7).view(-1, 7).mean(0)[5])
-    assert cells["␣is (5)"][3] == "3.00" and cells["The (0)"][3] == "−2.00"
+    assert agrees(cells["␣is (5)"][2], rolled.mean(0)[5]) and agrees(cells["␣is (5)"][3], rolled[-1, 5])
+    assert agrees(cells["␣is (5)"][4], part(2, 1, LAYERS * HEADS * 7, 7).view(-1, 7).mean(0)[5])
+    assert cells["␣is (5)"][:2] == ["−4.00", "3.00"] and cells["The (0)"][:2] == ["1.00", "−2.00"]
+
+
+def test_a_word_that_is_chosen_shows_its_attnlrp(live):
+    live.get_by_label("hide 2 uninformative tokens").uncheck()
+    unit = "document.querySelector('.attnx-legend span').textContent"
+    assert live.evaluate("window.explained") == [6] and live.evaluate(unit) == "logit"
+    live.locator("[data-g='1']").click()
+    done(live)
+    assert live.evaluate("window.explained") == [6, 7]
+    assert listed(live) == ([0], ["1.00"])
+    live.locator("[data-g='0']").click()
+    done(live)
+    assert live.evaluate("window.explained") == [6, 7]  # it is known
+    live.evaluate("window.pause = 60000")
+    live.locator("[data-g='2']").click()
+    live.get_by_role("button", name="Stop").click()
+    done(live)
+    live.evaluate("window.pause = 0")
+    live.locator("[data-g='3']").click()
+    done(live)
+    assert live.evaluate("window.explained") == [6, 7, 8, 9]
+    live.get_by_label("What is shown of every word").select_option("attention")
+    live.locator("[data-g='4']").click()
+    assert live.evaluate("window.explained") == [6, 7, 8, 9]  # attention is what the reader wants
 
 
 def test_blank_out_can_be_stopped(live):
@@ -408,13 +433,16 @@ def test_occlusion_begins_by_itself_and_says_where_the_source_stands_that_is_kno
     choose(page)
     said = page.locator(".attnw-verdict")
     page.wait_for_function("document.querySelector('.attnw-verdict').textContent.includes('computed')")
-    page.wait_for_function("document.querySelector('.attnx-legend span').textContent === 'nats'")
+    page.wait_for_function(
+        "document.querySelector('.attnw-verdict').textContent.includes('1st by occlusion')"
+    )
     done(page)
+    assert page.evaluate("document.querySelector('.attnx-legend span').textContent") == "logit"
     rolled = part(0, 1, LAYERS * 6, 6).view(LAYERS, 6).mean(0)[:4]
     place = 1 + int((rolled > rolled[2:4].max()).sum())
     verdict = (
-        "The source of '␣word1' (1) is 'c d'. By occlusion its place is 1st; by rollout, "
-        f"{ {1: '1st', 2: '2nd', 3: '3rd', 4: '4th'}[place] } of 4 tokens."
+        "The source of '␣word1' (1) is 'c d'. Of 4 tokens it ranks 3rd by AttnLRP, 1st by occlusion and "
+        f"{ {1: '1st', 2: '2nd', 3: '3rd', 4: '4th'}[place] } by rollout."
     )
     assert said.inner_text() == verdict
     page.locator("[data-g='2']").click()  # of which no source is known

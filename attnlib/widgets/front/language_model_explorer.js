@@ -4,13 +4,13 @@
 // May be touched for: how the model, the box, the switches and the picture follow each other. The model is
 // ../live/model.js; what is read from its words, live_run.js.
 
-import { allow, isolated, make, ordinal, range, smallButton, visible } from "./common.js";
+import { allow, capital, isolated, make, ordinal, range, smallButton, visible } from "./common.js";
 import { connect, dropDown, field, offer, tableHead } from "./view.js";
 import { GenerationView } from "./generation_view.js";
 import { tokenName, unpack } from "./generation_data.js";
 import { LiveBox } from "./live_box.js";
 import { lasting } from "./live_file.js";
-import { LiveRun, liveShare } from "./live_run.js";
+import { ASKED, LiveRun, liveShare } from "./live_run.js";
 import { LiveSwitches } from "./live_switches.js";
 import { LiveModel } from "./../live/model.js";
 import "./language_model_explorer.css";
@@ -30,8 +30,8 @@ class LanguageModelView extends GenerationView {
     const get = (name) => this.model.get(name);
     this.runs = {}; // by name: what was written last
     this.reading = "rollout";
-    this.wanted = "blankOut"; // what is shown as soon as it is there
-    this.occluding = null; // the word whose occlusion is computed now
+    this.wanted = "relevance"; // what is shown as soon as it is there
+    this.computing = null; // the reading that is computed now, and of which word: {reading, g}
     this.head = -1;
     this.ignore = new Set(get("ignore"));
     this.box = new LiveBox({ file: get("file"), trials: get("trials"), asked: get("asked") }, {
@@ -52,12 +52,15 @@ class LanguageModelView extends GenerationView {
     this.readingSelect = dropDown("What is shown of every word", (reading) => {
       this.wanted = reading;
       this.chooseReading(reading);
-      this.occlude();
+      this.explain();
     });
     this.readingField = field("Show", this.readingSelect);
     this.headSelect = dropDown("Head", (head) => { this.head = Number(head); this.load(); });
     this.headField = field("Head", this.headSelect);
-    this.asker = smallButton(() => this.blankOut());
+    this.asker = smallButton(() => {
+      this.wanted = "blankOut";
+      this.compute("blankOut");
+    });
     this.itemField.after(this.headField);
     return controls;
   }
@@ -107,7 +110,7 @@ class LanguageModelView extends GenerationView {
     super.load();
     const { run } = this;
     for (const node of [this.readingField, this.besides]) node.hidden = !run;
-    this.panels.hidden = Boolean(run) && this.reading === "blankOut"; // it has no layers, and other words may not have it
+    this.panels.hidden = Boolean(run) && ASKED.includes(this.reading); // it has no layers, and other words may not have it
     if (!run) this.asker.hidden = this.likelyBox.hidden = this.verdict.hidden = true;
     this.headField.hidden = !run || this.reading !== "attention";
     if (!run) return;
@@ -165,7 +168,7 @@ class LanguageModelView extends GenerationView {
   /** Writes what is asked: as the model is, if that is not there yet, and then with the switches, if there are any. */
   async write() {
     const { request } = this.box, { switches } = this, key = JSON.stringify(request);
-    this.occluding = null;
+    this.computing = null;
     const done = await this.box.goes("Reading the prompt", async (signal, onProgress) => {
       const { prompt, forced } = await this.tokens(request), typed = JSON.stringify([request.text, request.chat]);
       signal.throwIfAborted();
@@ -183,7 +186,7 @@ class LanguageModelView extends GenerationView {
     this.compareTexts();
     if (!this.run) return;
     this.offerBlankOut();
-    if (done) this.occlude();
+    if (done) this.explain();
   }
 
   /** Shows words as they are made; what was shown stays until the first is there. */
@@ -211,40 +214,41 @@ class LanguageModelView extends GenerationView {
     }
   }
 
-  /** Begins with the occlusion of the word that is chosen, if that is to be shown, is not there yet, and does not take long. */
-  occlude() {
-    const { run, box, generated: g } = this;
-    if (!run || this.runName !== OWN || this.wanted !== "blankOut" || run.declined.has(g) || this.occluding === g) return;
-    if (run.blankOuts.has(g)) return void (this.reading !== "blankOut" && this.chooseReading("blankOut"));
-    if (box.busy && this.occluding === null) return; // it writes
-    if (this.secondsOf(g) <= PATIENCE) this.blankOut();
+  /** Computes AttnLRP of the word that is chosen, and then its occlusion, if that does not take long and either is to be shown. */
+  async explain() {
+    const { run, box, generated: g } = this, asked = () => this.run === run && this.generated === g;
+    if (!run || this.runName !== OWN || !ASKED.includes(this.wanted) || this.computing?.g === g) return;
+    if (this.wanted !== this.reading && run.asked[this.wanted]?.has(g)) this.chooseReading(this.wanted);
+    if (box.busy && !this.computing) return; // it writes
+    if (!run.has("relevance", g)) await this.compute("relevance");
+    if (!asked() || !run.has("relevance", g) || run.has("blankOut", g) || run.declined.has(g) || this.computing?.g === g) return;
+    if (this.secondsOf(g) <= PATIENCE) await this.compute("blankOut");
   }
 
   secondsOf(g) { return this.engine.seconds(this.run.columns + g, { blank: true }); }
 
-  /** What the model does without each token of the prompt, for the word that is chosen. */
-  async blankOut() {
-    const { run, engine } = this, g = this.generated, name = tokenName(this.data, g);
-    this.occluding = g;
-    this.wanted = "blankOut";
+  /** AttnLRP ("relevance") of the word that is chosen, or what the model does without each token of the prompt ("blankOut"). */
+  async compute(reading) {
+    const { run, engine } = this, g = this.generated, name = tokenName(this.data, g), mine = (this.computing = { reading, g });
     this.offerBlankOut();
     this.showVerdict();
-    const done = await this.box.goes(`Leaving out one token after the other, for ${name}`, async (signal, onProgress) => {
-      run.blankOuts.set(g, await engine.blankOut(run.idsUpTo(g), run.columns + g, { signal, onProgress }));
+    const doing = reading === "relevance" ? "Going back through the layers" : "Leaving out one token after the other";
+    const done = await this.box.goes(`${doing}, for ${name}`, async (signal, onProgress) => {
+      run.asked[reading].set(g, await engine[reading](run.idsUpTo(g), run.columns + g, { signal, onProgress }));
     });
-    if (this.occluding === g) {
-      this.occluding = null;
-      if (!done) run.declined.add(g);
+    if (this.computing === mine) {
+      this.computing = null;
+      if (!done && reading === "blankOut") run.declined.add(g);
     }
     if (!this.run) return;
-    if (done && this.run === run && this.wanted === "blankOut") this.chooseReading("blankOut");
+    if (done && this.run === run && this.wanted === reading) this.chooseReading(reading);
     else if (done && this.run === run) this.load();
     else this.offerBlankOut();
   }
 
   onChoice() {
     super.onChoice();
-    if (this.data) this.occlude();
+    if (this.data) this.explain();
   }
 
   // ---- drawn for every token in focus
@@ -262,7 +266,7 @@ class LanguageModelView extends GenerationView {
     this.showMeasures(g);
     this.showLikely(g);
     this.showVerdict();
-    if (this.reading === "blankOut" && !run.blankOuts.has(g)) this.say("", `The occlusion of ${tokenName(this.data, g)} is not computed yet: choose the word.`);
+    if (!run.has(this.reading, g)) this.say("", `${this.reading === "relevance" ? "AttnLRP" : "The occlusion"} of ${tokenName(this.data, g)} is not computed yet: choose the word.`);
   }
 
   /** The tokens that the model held likeliest in the place of word g, as bars. */
@@ -281,14 +285,17 @@ class LanguageModelView extends GenerationView {
     const found = g < 0 ? null : run.placeOf(source, "rollout", g);
     this.verdict.hidden = !found;
     if (!found) return;
-    const occluded = run.blankOuts.has(g) ? `${ordinal(run.placeOf(source, "blankOut", g).place)}` : this.occluding === g ? "being computed" : "not computed yet";
-    this.verdict.textContent = `The source of ${tokenName(this.data, g)} is '${source}'. By occlusion its place is ${occluded}; by rollout, ${ordinal(found.place)} of ${found.of} tokens.`;
+    const names = { relevance: "AttnLRP", blankOut: "occlusion", rollout: "rollout" }, known = Object.keys(names).filter((reading) => run.has(reading, g));
+    const ranks = known.map((reading) => `${ordinal(run.placeOf(source, reading, g).place)} by ${names[reading]}`), last = ranks.pop();
+    const state = (reading) => (this.computing?.g === g && this.computing.reading === reading ? "being computed" : "not computed yet");
+    const others = ASKED.filter((reading) => !run.has(reading, g)).map((reading) => ` ${capital(names[reading])} is ${state(reading)}.`);
+    this.verdict.textContent = `The source of ${tokenName(this.data, g)} is '${source}'. Of ${found.of} tokens it ranks ${[ranks.join(", "), last].filter(Boolean).join(" and ")}.${others.join("")}`;
   }
 
   offerBlankOut() {
     const { run, generated: g } = this, own = this.runName === OWN;
     const held = this.asker === document.activeElement;
-    this.asker.hidden = run.blankOuts.has(g) || this.occluding === g;
+    this.asker.hidden = run.has("blankOut", g) || (this.computing?.g === g && this.computing.reading === "blankOut");
     if (held && this.asker.hidden) this.readingSelect.focus(); // what had the focus is gone
     allow(this.asker, own && !this.box.busy);
     this.asker.title = own ? "How much less likely the word gets without each token of the prompt" : "Of what the model writes as it is";

@@ -1,5 +1,5 @@
-// LiveRun: what a language model wrote in this page, and how it is read: rollout, with the first token left out or over
-// what looking everywhere equally would give, attention, blank-out. Each reading is what a GenerationView shows.
+// LiveRun: what a language model wrote in this page, and how it is read: AttnLRP, occlusion, rollout, with the first token
+// left out or over what looking everywhere equally would give, attention. Each reading is what a GenerationView shows.
 //
 // May be touched for: another reading of what ../live/model.js yields. Nothing here is drawn.
 
@@ -10,17 +10,21 @@ const inLayer = (layer) => (layer < 0 ? "mean over layers" : `in layer ${layerNu
 
 const BESIDE = 6; // tokens whose measures stand beside each other
 const READINGS = {
+  relevance: { name: "AttnLRP", measure: "logit", at: () => "AttnLRP" },
+  blankOut: { name: "occlusion", measure: "nats", at: () => "occlusion" },
   rollout: { name: "rollout", measure: "share", at: afterLayer },
   sinkFree: { name: "rollout, first token left out", measure: "share", at: afterLayer },
   overNull: { name: "normalized rollout", measure: "ratio", at: afterLayer },
   attention: { name: "attention", measure: "share", at: inLayer },
-  blankOut: { name: "occlusion", measure: "nats", at: () => "occlusion" },
 };
+
+/** Readings that are asked for word by word, and have no layers. */
+export const ASKED = ["relevance", "blankOut"];
 
 // Numbers that were computed here, not stored in a byte: two or three digits of each.
 export const liveShare = (value) => (value >= 0.1 ? value.toFixed(2) : value >= 1e-4 ? String(Number(value.toPrecision(2))) : value > 0 ? "<0.0001" : "0");
 const liveRatio = (value) => (value ? String(Number(value.toPrecision(3))) : "0");
-const nats = (value) => value.toFixed(2).replace("-", "−");
+const signed = (value) => value.toFixed(2).replace("-", "−");
 
 export class LiveRun {
   /**
@@ -28,15 +32,20 @@ export class LiveRun {
    * whether its words are the reader's; `label`: what it is called beside another.
    */
   constructor(about, prompt, ignore, more) {
-    Object.assign(this, { about, prompt, ...more, columns: prompt.ids.length, words: [], blankOuts: new Map(), declined: new Set() }); // the words whose occlusion was stopped
+    Object.assign(this, { about, prompt, ...more, columns: prompt.ids.length, words: [], asked: Object.fromEntries(ASKED.map((reading) => [reading, new Map()])), declined: new Set() }); // the words whose occlusion was stopped
     this.ignored = Uint8Array.from(prompt.texts, (text, k) => prompt.special[k] || isIgnored(text, ignore));
   }
 
   /** The readings that there are: [key, name]. */
   get readings() {
-    const there = { sinkFree: this.words[0]?.sinkFree, blankOut: this.blankOuts.size };
+    const there = { sinkFree: this.words[0]?.sinkFree, ...Object.fromEntries(ASKED.map((reading) => [reading, this.asked[reading].size])) };
     return Object.entries(READINGS).filter(([key]) => there[key] ?? true).map(([key, { name }]) => [key, name]);
   }
+
+  /** Whether a reading of word g is there. */
+  has(reading, g) { return this.asked[reading]?.has(g) ?? true; }
+
+  layersOf(reading) { return ASKED.includes(reading) ? 1 : this.about.layers; }
 
   get text() { return this.words.map(({ text }) => text).join(""); }
   get logp() { return this.words.reduce((all, { logp }) => all + logp, 0); }
@@ -47,8 +56,7 @@ export class LiveRun {
     texts.reduce((at, text, k) => (ends[k] = at + text.length), 0);
     const from = texts.join("").indexOf(part), holds = (k) => ends[k] > from && ends[k] - texts[k].length < from + part.length;
     if (from < 0) return null;
-    const layers = reading === "blankOut" ? 1 : this.about.layers;
-    const values = rowOf({ rows: { [g]: this.row(reading, g) }, columns: this.columns, layers }, g, -1).subarray(0, last);
+    const values = rowOf({ rows: { [g]: this.row(reading, g) }, columns: this.columns, layers: this.layersOf(reading) }, g, -1).subarray(0, last);
     const best = Math.max(...values.filter((_, k) => holds(k)));
     return { place: 1 + values.reduce((above, value) => above + (value > best), 0), of: last };
   }
@@ -62,16 +70,16 @@ export class LiveRun {
     const rows = range(words.length).map((g) => this.row(reading, g, head));
     return {
       prompt: prompt.texts, generated, keys: prompt.texts.map(visible), queries: generated.map(visible), columns, rows, ignored, measure, at,
-      layers: reading === "blankOut" ? 1 : this.about.layers, shares: measure === "share", signed: measure === "nats",
+      layers: this.layersOf(reading), shares: measure === "share", signed: ASKED.includes(reading),
       scale: measure === "share" ? 1 : largestOf(rows.map((row) => largestOf(row.map(Math.abs)))) || 1,
-      number: { share: liveShare, ratio: liveRatio, nats }[measure], likely: (g) => Math.exp(words[g].logp),
+      number: { share: liveShare, ratio: liveRatio }[measure] ?? signed, likely: (g) => Math.exp(words[g].logp),
     };
   }
 
   /** The values [layer prompt] of word g; NaN never: what was not asked is 0. */
   row(reading, g, head = -1) {
     const { columns, about } = this, word = this.words[g];
-    if (reading === "blankOut") return Float32Array.from({ length: columns }, (_, k) => this.blankOuts.get(g)?.[k] || 0);
+    if (ASKED.includes(reading)) return Float32Array.from({ length: columns }, (_, k) => this.asked[reading].get(g)?.[k] || 0);
     if (reading === "attention") return this.attention(word, head);
     const rows = word[reading === "overNull" ? "rollout" : reading], values = new Float32Array(about.layers * columns);
     for (let layer = 0; layer < about.layers; layer++) values.set(rows.subarray(layer * word.n, layer * word.n + columns), layer * columns);
@@ -101,16 +109,13 @@ export class LiveRun {
    * every token its place k and for each name a value in words, and whether it is the largest.
    */
   beside(g, hidden) {
-    const measures = { rollout: ["rollout", -1], "its last layer": ["rollout", this.about.layers - 1], attention: ["attention", -1] };
-    if (this.blankOuts.has(g)) measures["occlusion, nats"] = ["blankOut", -1];
-    const columns = Object.values(measures).map(([reading, layer]) => {
-      const data = { ...this, layers: reading === "blankOut" ? 1 : this.about.layers, rows: { [g]: this.row(reading, g) } };
-      return rowOf(data, g, layer, hidden);
-    });
+    const all = { "AttnLRP, logits": ["relevance", -1], "occlusion, nats": ["blankOut", -1], rollout: ["rollout", -1], "its last layer": ["rollout", this.about.layers - 1], attention: ["attention", -1] };
+    const measures = Object.fromEntries(Object.entries(all).filter(([, [reading]]) => this.has(reading, g))), readings = Object.values(measures);
+    const columns = readings.map(([reading, layer]) => rowOf({ ...this, layers: this.layersOf(reading), rows: { [g]: this.row(reading, g) } }, g, layer, hidden));
     const ranked = columns.map((values) => order(values, BESIDE)), places = new Set();
     for (let rank = 0; rank < BESIDE; rank++) for (const best of ranked) if (places.size < BESIDE && rank < best.length) places.add(best[rank]);
     return { names: Object.keys(measures), rows: [...places].sort((a, b) => a - b).map((k) =>
-      ({ k, values: columns.map((values, i) => [(i === 3 ? nats : liveShare)(values[k]), ranked[i][0] === k]) })) };
+      ({ k, values: columns.map((values, i) => [(ASKED.includes(readings[i][0]) ? signed : liveShare)(values[k]), ranked[i][0] === k]) })) };
   }
 }
 

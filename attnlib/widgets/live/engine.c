@@ -6,6 +6,10 @@
 // in which its keys and values stay; it sees the slots [0, shared) and [start, slot]. So many variants of a prompt,
 // each with one token left out, share what stands before that token: position and slot part company at the gap.
 //
+// `backward` goes the same way back by the rules of AttnLRP (attnlib/attribution/lrp.py), layer by layer: from the logit
+// of one token to the embeddings of all before it. It needs the stream that `forward` kept, of one sequence in slots
+// 0 to n - 1.
+//
 // All arithmetic is in float32, as torch's: sums of products differ from it in their order only. With two rows or
 // more, weights are unpacked a panel at a time and used for all rows; with one, as they are read.
 //
@@ -39,6 +43,9 @@ typedef struct {
   float *cache;                                     // [layer][slot][keys, values]
   float *rollout, *sink_free;                       // [layer][triangle of slots], or 0; the second without slot 0's key
   float *attention;                                 // [layer][head][slot] of the last row, or 0
+  float *stream;                                    // [layer][before attention, before the MLP][slot][width], or 0
+  float *slope, *cache_slope;                       // of the logit by the stream [slot][width], by [slot][keys, values]
+  float *spare;                                     // as m->g
 } Batch;
 
 #define API __attribute__((visibility("default")))
@@ -105,7 +112,7 @@ static inline int stride(const Matrix *w) {
   }
 }
 // one row of weights as floats
-static void unpack(const Matrix *w, int row, float *to) {
+static __attribute__((noinline)) void unpack(const Matrix *w, int row, float *to) {
   const u8 *at = w->at + (long)row * stride(w);
   if (w->type == F32) for (int i = 0; i < w->columns; i += 4) store(to + i, load(at + 4 * i));
   else if (w->type == F16) for (int i = 0; i < w->columns; i += 4) store(to + i, halves(wasm_u32x4_load16x4(at + 2 * i)));
@@ -138,7 +145,7 @@ static __attribute__((always_inline)) inline void one(int type, const Matrix *w,
   }
 }
 // out[row][n] = sum over k of w[n][k] in[row][k]
-static void times(const Model *m, const Matrix *w, const float *in, int rows, float *out) {
+static __attribute__((noinline)) void times(const Model *m, const Matrix *w, const float *in, int rows, float *out) {
   const int k = w->columns, to = w->rows;
   if (rows == 1 && (w->type == Q4_0 || w->type == Q4_1 || w->type == Q8_0)) {
     float *sums = m->panel;
@@ -173,19 +180,19 @@ static void times(const Model *m, const Matrix *w, const float *in, int rows, fl
   }
 }
 
-static void normed(const Model *m, const float *from, const float *w, float *to, int rows) {
+static __attribute__((noinline)) void normed(const Model *m, const float *from, const float *w, float *to, int rows) {
   for (int r = 0; r < rows; r++, from += m->width, to += m->width) {
     float f = 1.f / __builtin_sqrtf(dot(from, from, m->width) / m->width + m->epsilon);
     for (int i = 0; i < m->width; i += 4) store(to + i, mul(load(w + i), mul(load(from + i), splat(f))));
   }
 }
-// rotary positions, in GGUF's order of channels: neighbours turn together
-static void turn(const Model *m, float *of, int heads, int position) {
+// rotary positions, in GGUF's order of channels: neighbours turn together; `way` is 1, or -1 to turn back
+static void turn(const Model *m, float *of, int heads, int position, float way) {
   const int pairs = m->size / 2;
   const float *c = m->cosines + position * pairs, *s = m->sines + position * pairs;
   for (int h = 0; h < heads; h++, of += m->size) for (int i = 0; i < pairs; i++) {
-    float a = of[2 * i], b = of[2 * i + 1];
-    of[2 * i] = a * c[i] - b * s[i], of[2 * i + 1] = a * s[i] + b * c[i];
+    float a = of[2 * i], b = of[2 * i + 1], sine = way * s[i];
+    of[2 * i] = a * c[i] - b * sine, of[2 * i + 1] = a * sine + b * c[i];
   }
 }
 static inline void axpy(float f, const float *x, float *y, int n) {
@@ -195,7 +202,7 @@ static inline void axpy(float f, const float *x, float *y, int n) {
 }
 
 // softmax of one head's scores, in place; or what stands in its place. `own` is the row's own place among the seen.
-static void weigh(float *w, int seen, int change) {
+static __attribute__((noinline)) void weigh(float *w, int seen, int change) {
   if (change == OFF || change == EVEN) {
     for (int j = 0; j < seen; j++) w[j] = change == EVEN ? 1.f / seen : 0;
     return;
@@ -253,6 +260,14 @@ static void follow(const Model *m, const Batch *b, float *rollout, int l, int q,
   }
 }
 
+// keeps the stream of `rows` rows, all or those that are asked
+static void keep(const Model *m, const Batch *b, int part, int rows, const int *asked) {
+  for (int r = 0; b->stream && r < rows; r++) {
+    float *to = b->stream + ((long)part * b->slots + b->slot[asked ? asked[r] : r]) * m->width;
+    for (int i = 0; i < m->width; i += 4) store(to + i, load(m->x + r * m->width + i));
+  }
+}
+
 API void forward(const Model *m, const Batch *b) {
   const int width = m->width, wide = m->heads * m->size, keys = m->key_heads * m->size;
   int rows = b->rows;
@@ -260,12 +275,13 @@ API void forward(const Model *m, const Batch *b) {
   for (int l = 0; l < m->layers; l++) {
     const Layer *w = &m->layer[l];
     float *cache = b->cache + (long)l * b->slots * 2 * keys;
+    keep(m, b, 2 * l, rows, 0);
     normed(m, m->x, w->norm, m->y, rows);
     times(m, &w->q, m->y, rows, m->q), times(m, &w->k, m->y, rows, m->g), times(m, &w->v, m->y, rows, m->u);
     for (int r = 0; r < rows; r++) {
       float *to = cache + (long)b->slot[r] * 2 * keys;
-      turn(m, m->q + r * wide, m->heads, b->position[r]);
-      turn(m, m->g + r * keys, m->key_heads, b->position[r]);
+      turn(m, m->q + r * wide, m->heads, b->position[r], 1);
+      turn(m, m->g + r * keys, m->key_heads, b->position[r], 1);
       for (int i = 0; i < keys; i += 4) store(to + i, load(m->g + r * keys + i)), store(to + keys + i, load(m->u + r * keys + i));
     }
     for (int r = 0; r < rows; r++) {
@@ -282,6 +298,7 @@ API void forward(const Model *m, const Batch *b) {
     }
     times(m, &w->o, m->a, rows, m->y);
     for (int i = 0; i < rows * width; i += 4) store(m->x + i, add(load(m->x + i), load(m->y + i)));
+    keep(m, b, 2 * l + 1, rows, l == m->layers - 1 ? b->asked : 0);
     normed(m, m->x, w->norm2, m->y, rows);
     times(m, &w->gate, m->y, rows, m->g), times(m, &w->up, m->y, rows, m->u);
     for (int i = 0; i < rows * m->hidden; i += 4) {
@@ -296,4 +313,103 @@ API void forward(const Model *m, const Batch *b) {
 API void predict(const Model *m, const Batch *b, float *logits) {
   normed(m, m->x, m->norm, m->y, b->asks);
   times(m, &m->output, m->y, b->asks, logits);
+}
+
+// out[row][k] = sum over n of in[row][n] w[n][k]; or as much more
+static __attribute__((noinline)) void times_back(const Model *m, const Matrix *w, const float *in, int rows, float *out, int more) {
+  const int k = w->columns, to = w->rows;
+  if (!more) for (int i = 0; i < rows * k; i += 4) store(out + i, splat(0));
+  for (int n = 0; n < to; n += PANEL) {  // sizes are multiples of 8
+    for (int i = 0; i < PANEL; i++) unpack(w, n + i, m->panel + i * k);
+    for (int r = 0; r < rows; r++) {
+      const float *f = in + r * to + n, *p = m->panel;
+      float *y = out + r * k;
+      vec f0 = splat(f[0]), f1 = splat(f[1]), f2 = splat(f[2]), f3 = splat(f[3]);
+      vec f4 = splat(f[4]), f5 = splat(f[5]), f6 = splat(f[6]), f7 = splat(f[7]);
+      for (int i = 0; i < k; i += 4) {
+        vec s = fma(f0, load(p + i), load(y + i)), t = mul(f1, load(p + k + i));
+        s = fma(f2, load(p + 2 * k + i), s), t = fma(f3, load(p + 3 * k + i), t);
+        s = fma(f4, load(p + 4 * k + i), s), t = fma(f5, load(p + 5 * k + i), t);
+        s = fma(f6, load(p + 6 * k + i), s), t = fma(f7, load(p + 7 * k + i), t);
+        store(y + i, add(s, t));
+      }
+    }
+  }
+}
+// slope += w f of, where normed gave w f from, with f taken as a constant
+static void normed_back(const Model *m, const float *from, const float *w, const float *of, float *slope, int rows) {
+  for (int r = 0; r < rows; r++, from += m->width, of += m->width, slope += m->width) {
+    float f = 1.f / __builtin_sqrtf(dot(from, from, m->width) / m->width + m->epsilon);
+    for (int i = 0; i < m->width; i += 4) store(slope + i, add(load(slope + i), mul(load(w + i), mul(load(of + i), splat(f)))));
+  }
+}
+// of row r in slot q: from what heads bring (m->a) to keys and values (b->cache_slope) and queries (m->q, in place).
+// Half goes to the values, a quarter each to queries and keys.
+static void attend_back(const Model *m, const Batch *b, int l, int r, int q) {
+  const int size = m->size, keys = m->key_heads * size, seen = q + 1, group = m->heads / m->key_heads;
+  const float *cache = b->cache + (long)l * b->slots * 2 * keys, scale = 1.f / __builtin_sqrtf(size);
+  float *w = m->weights, *g = m->mean;
+  for (int h = 0; h < m->heads; h++) {
+    float *query = m->q + (r * m->heads + h) * size, *to = b->cache_slope + h / group * size, sum = 0;
+    const float *a = m->a + (r * m->heads + h) * size, *of = cache + h / group * size;
+    for (int j = 0; j < seen; j++) w[j] = dot(query, of + (long)j * 2 * keys, size) * scale;
+    weigh(w, seen, OWN);
+    for (int j = 0; j < seen; j++) g[j] = dot(a, of + (long)j * 2 * keys + keys, size), sum += w[j] * g[j];
+    for (int j = 0; j < seen; j++) {
+      axpy(w[j] / 2, a, to + (long)j * 2 * keys + keys, size);
+      g[j] = w[j] * (g[j] - sum) * scale / 4;
+      axpy(g[j], query, to + (long)j * 2 * keys, size);
+    }
+    for (int i = 0; i < size; i += 4) store(query + i, splat(0));
+    for (int j = 0; j < seen; j++) axpy(g[j], of + (long)j * 2 * keys, query, size);
+  }
+}
+// begins with the logit of a token, of the row that the latest call of `forward` was asked for, the last of n
+API void begin_back(const Model *m, const Batch *b, int token, int n) {
+  for (long i = 0; i < (long)n * m->width; i += 4) store(b->slope + i, splat(0));
+  unpack(&m->output, token, m->y);
+  normed_back(m, m->x, m->norm, m->y, b->slope + (long)(n - 1) * m->width, 1);
+}
+// from behind layer l to before it, at most `most` rows at a time
+API void backward(const Model *m, const Batch *b, int l, int n, int most) {
+  const int width = m->width, wide = m->heads * m->size, keys = m->key_heads * m->size, first = l == m->layers - 1 ? n - 1 : 0;
+  const Layer *w = &m->layer[l];
+  const float *before = b->stream + (long)2 * l * b->slots * width, *between = before + (long)b->slots * width;
+  for (int c = first, rows; c < n; c += rows) {  // behind the last layer only the last row is asked
+    rows = n - c < most ? n - c : most;
+    normed(m, between + (long)c * width, w->norm2, m->y, rows);
+    times(m, &w->gate, m->y, rows, m->g), times(m, &w->up, m->y, rows, m->u);
+    times_back(m, &w->down, b->slope + (long)c * width, rows, b->spare, 0);
+    for (int i = 0; i < rows * m->hidden; i += 4) {
+      vec g = load(m->g + i), one = splat(1.f), half = mul(load(b->spare + i), splat(.5f));
+      vec open = wasm_f32x4_div(half, add(one, exponential(wasm_f32x4_neg(g))));
+      store(m->g + i, mul(open, load(m->u + i))), store(m->u + i, mul(open, g));
+    }
+    times_back(m, &w->gate, m->g, rows, m->y, 0), times_back(m, &w->up, m->u, rows, m->y, 1);
+    normed_back(m, between + (long)c * width, w->norm2, m->y, b->slope + (long)c * width, rows);
+  }
+  for (long i = 0; i < (long)n * 2 * keys; i += 4) store(b->cache_slope + i, splat(0));
+  for (int c = first, rows; c < n; c += rows) {
+    rows = n - c < most ? n - c : most;
+    normed(m, before + (long)c * width, w->norm, m->y, rows);
+    times(m, &w->q, m->y, rows, m->q);
+    times_back(m, &w->o, b->slope + (long)c * width, rows, m->a, 0);
+    for (int r = 0; r < rows; r++) {
+      turn(m, m->q + r * wide, m->heads, c + r, 1);
+      attend_back(m, b, l, r, c + r);
+      turn(m, m->q + r * wide, m->heads, c + r, -1);
+    }
+    times_back(m, &w->q, m->q, rows, m->y, 0);
+    normed_back(m, before + (long)c * width, w->norm, m->y, b->slope + (long)c * width, rows);
+  }
+  for (int c = 0, rows; c < n; c += rows) {
+    rows = n - c < most ? n - c : most;
+    for (int r = 0; r < rows; r++) {
+      const float *from = b->cache_slope + (long)(c + r) * 2 * keys;
+      for (int i = 0; i < keys; i += 4) store(m->g + r * keys + i, load(from + i)), store(m->u + r * keys + i, load(from + keys + i));
+      turn(m, m->g + r * keys, m->key_heads, c + r, -1);
+    }
+    times_back(m, &w->k, m->g, rows, m->y, 0), times_back(m, &w->v, m->u, rows, m->y, 1);
+    normed_back(m, before + (long)c * width, w->norm, m->y, b->slope + (long)c * width, rows);
+  }
 }

@@ -5,6 +5,7 @@
 import { areNumbers, TYPES } from "./gguf.js";
 
 export const ROWS = 128; // at once
+const BATCH = 18; // entries of the struct
 const PANEL = 8, PAD = 8, PAGE = 65536, ROOM = 2 ** 30; // bytes for a text: the longest is what fits
 
 export const NO_NUMBER = "this model computes what is no number: a weight of it is none";
@@ -57,7 +58,7 @@ export class Engine {
     }
     const flat = given.flat();
     this.model = this.take(4 * flat.length);
-    this.batch = this.take(4 * 14);
+    this.batch = this.take(4 * BATCH);
     this.logits = this.take(4 * ROWS * vocabulary);
     this.ints(this.model, flat.length).set(flat);
     this.floats(this.model, flat.length)[7] = epsilon;
@@ -81,20 +82,25 @@ export class Engine {
   }
   /** Bytes of the cache that a token takes. */
   get slotBytes() { return 4 * this.sizes.layers * 2 * this.sizes.keyHeads * this.sizes.size; }
-  /** Begins a text of at most `slots` tokens; with `rolls`, its rollout is followed and its last rows are kept. */
-  begin(slots, rolls, changes = []) {
-    const { layers, heads } = this.sizes, triangle = (slots * (slots + 1)) / 2;
+  /**
+   * Begins a text of at most `slots` tokens. With `rolls`, its rollout is followed and its last rows are kept; with
+   * `traced`, what `relevance` needs.
+   */
+  begin(slots, rolls, changes = [], traced = false) {
+    const { layers, heads, keyHeads, size, width, hidden } = this.sizes, triangle = (slots * (slots + 1)) / 2;
     this.top = this.free;
     const lists = this.take(4 * 6 * ROWS), change = this.take(4 * layers * heads), cache = this.take(slots * this.slotBytes);
     const kept = [4 * layers * triangle, 4 * layers * triangle, 4 * layers * heads * slots].map((bytes) => (rolls ? this.take(bytes + 4 * PAD) : 0));
-    Object.assign(this, { slots, lists, triangle, kept });
+    const trace = [2 * layers * width, width, 2 * keyHeads * size].map((each) => (traced ? this.take(4 * (slots * each + PAD)) : 0));
+    trace.push(traced ? this.take(4 * (ROWS * Math.max(hidden, keyHeads * size) + PAD)) : 0);
+    Object.assign(this, { slots, lists, triangle, kept, trace });
     this.ints(change, layers * heads).fill(0);
     for (const { layer, head, kind, token } of changes) this.ints(change, layers * heads)[layer * heads + head] = { off: 1, even: 2, push: 3 + token }[kind];
-    this.ints(this.batch, 14).set([0, slots, ...[0, 1, 2, 3, 4, 5].map((i) => lists + 4 * i * ROWS), 0, change, cache, ...kept]);
+    this.ints(this.batch, BATCH).set([0, slots, ...[0, 1, 2, 3, 4, 5].map((i) => lists + 4 * i * ROWS), 0, change, cache, ...kept, ...trace]);
   }
   /** Reads at most ROWS rows [token, position, slot, shared, start]; of those `asked`, `scores` gives the logits. */
   read(rows, asked = [rows.length - 1]) {
-    const lists = this.ints(this.lists, 6 * ROWS), batch = this.ints(this.batch, 14);
+    const lists = this.ints(this.lists, 6 * ROWS), batch = this.ints(this.batch, BATCH);
     rows.forEach((row, r) => row.forEach((value, i) => { lists[i * ROWS + r] = value; }));
     lists.set(asked, 5 * ROWS);
     [batch[0], batch[8]] = [rows.length, asked.length];
@@ -103,7 +109,16 @@ export class Engine {
   /** Logits [row][vocabulary] of the rows that the latest call was asked for. */
   scores() {
     this.predict(this.model, this.batch, this.logits);
-    return this.floats(this.logits, this.ints(this.batch, 14)[8] * this.sizes.vocabulary);
+    return this.floats(this.logits, this.ints(this.batch, BATCH)[8] * this.sizes.vocabulary);
+  }
+  /** Begins with the logit of a token behind the n tokens that were read, and goes back through one layer after the other. */
+  explain(token, n) { this.begin_back(this.model, this.batch, token, n); }
+  explainLayer(layer, n) { this.backward(this.model, this.batch, layer, n, ROWS); }
+  /** Relevance [n] of the tokens, when all layers are gone through: embedding times slope. */
+  relevance(n) {
+    const { width } = this.sizes, [stream, slope] = this.trace.map((at) => this.floats(at, n * width)), found = new Float32Array(n);
+    for (let i = 0; i < n * width; i++) found[Math.floor(i / width)] += stream[i] * slope[i];
+    return found;
   }
   /** Of the latest row, in slot n - 1: `rollout` and `sinkFree` [layer][n], `attention` [layer][head][n]. */
   rows(n) {

@@ -2,7 +2,7 @@
 //
 // May be touched for: another question to the model. What goes wrong is an Error with one line, to be shown as text.
 
-const LIVE_TASK = 256; // rows of a blank-out that a worker is asked for at once: a second or two
+const LIVE_TASK = 128; // rows of a blank-out that a worker is asked for at once: a second at most, so that a click does not wait
 
 /** One worker and its questions, which it answers in order. */
 class LiveWorker {
@@ -39,12 +39,18 @@ class LiveWorker {
   }
 }
 
+/** Refuses a place that no word can be asked about. */
+function askable(ids, at) {
+  if (!(at >= 2 && at < ids.length)) throw new Error(`a word can be asked about from place 2 to the last, ${ids.length - 1}; got ${at}`);
+}
+
 /**
  * A model and what can be asked of it.
  *
  *     const model = await LiveModel.open(file, { parts, onProgress, signal });
  *     const { ids, texts, special } = await model.encode("The sky is", { chat: true });
  *     for await (const { id, text, logp, likely, n, rollout, sinkFree, attention } of model.write(ids, { newTokens: 20 })) ...
+ *     const logits = await model.relevance([...ids, id], ids.length);
  *     const nats = await model.blankOut([...ids, id], ids.length, { onProgress, signal });
  */
 export class LiveModel {
@@ -132,12 +138,26 @@ export class LiveModel {
     }
   }
   /**
+   * AttnLRP of the token at place `at`: what each token before it adds to its logit; positive for tokens that speak for it.
+   * Takes as long as reading the text three times.
+   */
+  async relevance(ids, at, { signal = null, onProgress = null } = {}) {
+    askable(ids, at);
+    await this.ask("trace", { ids: Int32Array.from(ids), at });
+    for (;;) {
+      signal?.throwIfAborted();
+      const { share, relevance } = await this.ask("back");
+      onProgress?.(share);
+      if (relevance) return relevance;
+    }
+  }
+  /**
    * How much less likely the token at place `at` gets without each token before it, in nats; positive for tokens that
    * speak for it, NaN for the one that is asked. Takes seconds to minutes: see `seconds`.
    */
   async blankOut(ids, at, { signal = null, onProgress = null } = {}) {
     const result = new Float32Array(at).fill(NaN), given = Int32Array.from(ids).subarray(0, at + 1);
-    if (!(at >= 2 && at < ids.length)) throw new Error(`a word can be asked about from place 2 to the last, ${ids.length - 1}; got ${at}`);
+    askable(ids, at);
     const before = this.blanked, known = before?.ids.subarray(0, at).every((id, p) => id === given[p]);
     const homes = known ? before.homes : new Map(); // by token left out: the worker that has read what is left
     const cost = (gap) => (homes.has(gap) ? 1 : at - 1 - gap), places = Array.from({ length: at - 1 }, (_, gap) => gap); // early ones take longest

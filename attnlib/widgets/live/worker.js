@@ -10,7 +10,7 @@ import { Tokenizer } from "./tokenizer.js";
 import { Engine, NO_NUMBER, ROWS } from "./engine.js";
 import { chosen, likeliest, random, surprise } from "./choosing.js";
 
-const TRIAL = 32, TASK = 256; // rows: to know this machine's speed; of a blank-out at once, as model.js asks
+const TRIAL = 32, TASK = 128; // rows: to know this machine's speed; of a blank-out at once, as model.js asks
 const KEPT = 2 ** 27, FURTHER = 24; // bytes of what a blank-out keeps for words further on; how many of these
 let engine, tokenizer, text = null;
 const told = { rate: 0 }; // rows a second
@@ -84,6 +84,27 @@ const answers = {
     ids.push(id);
     places.push(n);
     return { id, text: tokenizer.texts(ids, n)[0], logp, n, likely, ...rows };
+  },
+
+  // AttnLRP of the token at a place: `trace` begins, and `back` is asked until it has the relevance of all tokens before.
+  // What was read stays for another word of the same text.
+  trace({ ids, at }) {
+    const given = checked(ids.slice(0, at), 0), known = text?.kind === "traced" && at <= text.room && given.every((id, p) => p >= text.read || id === text.ids[p]);
+    if (!known) engine.begin(at + FURTHER, false, [], true);
+    const { room = at + FURTHER, read: before = 0 } = known ? text : {};
+    text = { kind: "traced", ids: at > before ? given : text.ids, room, read: before, at, next: Math.min(before, at - 1), target: ids[at], layer: engine.sizes.layers };
+  },
+  back() {
+    if (text?.kind !== "traced") throw new Error("another text was begun");
+    const { ids, at, next } = text, { layers } = engine.sizes;
+    if (next < at) {
+      const some = ids.slice(next, Math.min(next + ROWS, at));
+      read(some.map((id, r) => [id, next + r, next + r, 0, 0]));
+      text.next += some.length;
+      text.read = Math.max(text.read, text.next);
+      if (text.next === at) engine.explain(text.target, at);
+    } else engine.explainLayer(--text.layer, at);
+    return { share: (text.next + 2 * at * (1 - text.layer / layers)) / (3 * at), relevance: text.layer ? null : engine.relevance(at) };
   },
 
   // how much less likely the token at a place is with each of some tokens left out, of the first of them that are a

@@ -32,8 +32,8 @@ TRIALS = (
         "a needle",
         " ".join((*FACTS, QUESTION)),
         word="1",
-        note="The answer can only come from '1936', in the second fact. The page computes occlusion by "
-        "itself; choose rollout or attention under Show, and compare.",
+        note="The answer can only come from '1936', in the second fact. AttnLRP finds it. Choose rollout or "
+        "attention under Show, and compare.",
         source="1936",
     ),
     Trial(

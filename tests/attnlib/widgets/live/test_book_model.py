@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from attnlib.attribution.lrp import attn_lrp
 from attnlib.attribution.perturbation import blank_out
 from attnlib.generators.prompts import EXAMPLES, encode
 from attnlib.models.pretrained import DEFAULT, load_language_model
@@ -113,6 +114,17 @@ def test_blank_out_of_a_study_s_word(page, model):
     expected = blank_out(model[0], ids[:, :at], target=ids[0, at:])[0]
     found = [float(nats) for nats in page.evaluate("(ids) => blanked(ids, ids.length - 1)", ids[0].tolist())]
     torch.testing.assert_close(torch.tensor(found), expected, atol=1e-4, rtol=0, equal_nan=True)
+
+
+def test_relevance_of_a_study_s_word(page, model):
+    text, completion, word = STUDY["Putin"]
+    ids = encode(text + completion[: completion.index(word) + len(word)], model[1])
+    at = ids.shape[1] - 1
+    expected = attn_lrp(model[0], ids[:, :at], target=ids[0, at:])[0]
+    found = torch.tensor(
+        page.evaluate("async (ids) => [...await live.relevance(ids, ids.length - 1)]", ids[0].tolist())
+    )
+    torch.testing.assert_close(found, expected, atol=1e-4 * float(expected.abs().max()), rtol=0)
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ import pytest
 import torch
 from gguf import GGMLQuantizationType as Kind
 
+from attnlib.attribution.lrp import attn_lrp
 from attnlib.attribution.perturbation import blank_out
 from attnlib.generators.prompts import encode
 from attnlib.models.attention.changes import heads_ablated, reinforced
@@ -59,6 +60,10 @@ def written(page, ids, **how):
 
 def close(found, expected, within=1e-5):
     torch.testing.assert_close(found, expected, atol=within, rtol=0, equal_nan=True)
+
+
+def relevance(page, ids, at):
+    return torch.tensor(page.evaluate("async (given) => [...await live.relevance(...given)]", [ids, at]))
 
 
 def blanked(page, ids, *given):
@@ -120,6 +125,23 @@ def test_blank_out_of_more_rows_than_are_asked_for_at_once(page, small):
         f"{listen}.then(() => shares); }}", [9, *ids[1:].tolist()]
     )  # nothing is known of it
     assert shares == sorted(shares) and shares[-1] == 1 and len(shares) > 20
+
+
+def test_relevance_is_that_of_python(page, small, ids):
+    every = torch.cat([ids[0], torch.arange(40, 200)])  # more tokens than are read at once
+    for at in (
+        ids.shape[1],
+        50,
+        51,
+        30,
+        180,
+    ):  # anew, what is kept, further on, back, and further than is kept
+        expected = attn_lrp(small[0], every[None, :at], target=every[at : at + 1])[0]
+        close(relevance(page, every.tolist(), at), expected, 1e-4 * float(expected.abs().max()))
+    asked = "async (ids) => { await live.blankOut(ids, 20); return [...await live.relevance(ids, 21)]; }"
+    expected = attn_lrp(small[0], every[None, :21], target=every[21:22])[0]
+    found = torch.tensor(page.evaluate(asked, every.tolist()))
+    close(found, expected, 1e-4 * float(expected.abs().max()))
 
 
 def test_words_further_on_and_back_and_while_another_text_is_written(page, small, ids):

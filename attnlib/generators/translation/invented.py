@@ -26,6 +26,27 @@ SOUNDS = (
 )
 """What words are made of, two or three each: those of the source, those of the target language."""
 
+MEANINGS = {
+    "nouns": (
+        "dog cat child woman man bird horse teacher farmer king queen fox wolf bear sailor doctor baker "
+        "fish rabbit duck sheep goat mouse lion tiger friend brother sister mother father girl boy "
+        "soldier thief painter singer dancer writer judge guard nurse cook miner hunter driver pilot "
+        "clown giant witch ghost prince student captain tailor crow cow pig frog owl bee"
+    ),
+    "verbs": (
+        "sees likes finds follows hears helps knows calls meets wants feeds paints loves leaves carries "
+        "draws holds hides watches greets misses pulls pushes trusts thanks teaches catches chases "
+        "visits warns"
+    ),
+    "adjectives": (
+        "small old young good big happy tired kind quiet clever brave rich poor proud shy tall short "
+        "strong weak hungry sleepy angry lucky lazy gentle honest noisy busy famous strange"
+    ),
+    "adverbs": "often today again slowly never quickly gladly always sometimes alone",
+    "articles": "the a",
+}
+"""English words for the invented ones, by kind of word, in the order of a `Lexicon`."""
+
 
 @dataclass(frozen=True, config={"extra": "forbid"})
 class Grammar:
@@ -74,6 +95,19 @@ class Lexicon(NamedTuple):
         """Every word of both languages."""
         every = [*itertools.chain(*self[:-1]), self.joiner]
         return sorted({word for unit in every for word in (*unit.source, *unit.target)})
+
+    @property
+    def meanings(self) -> dict[str, str]:
+        """For every word of both languages an English one, to read sentences by: all of a unit mean the same.
+
+        The second word of a phrasal verb belongs to several verbs; it is "up".
+        """
+        found = dict.fromkeys((*self.joiner.source, *self.joiner.target), "and")
+        for kind, english in MEANINGS.items():
+            for unit, meaning in zip(getattr(self, kind), english.split(), strict=False):
+                found |= dict.fromkeys((unit.source[0], *unit.target), meaning)
+                found |= dict.fromkeys(unit.source[1:], "up")
+        return found
 
     @property
     def kinds(self) -> dict[Unit, list[Unit]]:

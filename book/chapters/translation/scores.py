@@ -228,8 +228,12 @@ def sentences_over_training(
     model_at: ModelAt,
     steps: Sequence[int],
     uniform_at: ModelAt,
+    meanings: Mapping[str, str],
 ) -> dict[str, dict[str, Any]]:
-    """Some test sentences as `widgets.AlignmentExplorer` takes them: the reference, token by token."""
+    """Some test sentences as `widgets.AlignmentExplorer` takes them: the reference, token by token.
+
+    What words of invented languages mean stands before them.
+    """
     pairs = data.test[torch.tensor(list(rows))]
     scores = [source_scores(model_at(step), pairs) for step in steps]
     even = [source_scores(uniform_at(step), pairs, delta=False) for step in steps]
@@ -240,8 +244,8 @@ def sentences_over_training(
         shape = (int(one.target_lengths[0]) - 1, int(one.source_lengths[0]))
         maps = _maps(scores, even, functools.partial(_cut, places, shape))
         found[f"{row + 1}: {one.texts[0][0]}"] = {
-            "source": data.subwords.tokens(one.source.tolist()),
-            "targets": [data.subwords.tokens(one.predicted.tolist())] * len(steps),
+            "source": _glossed(data, one.source.tolist(), meanings),
+            "targets": [_glossed(data, one.predicted.tolist(), meanings)] * len(steps),
             "scores": maps,
             "written": [texts[row] for texts in written],
             "expected": one.texts[0][1],
@@ -250,13 +254,24 @@ def sentences_over_training(
     return found
 
 
+def _glossed(data: Bitext, ids: list[int], meanings: Mapping[str, str]) -> list[str]:
+    """Tokens, each behind its meaning where that is known: "dog·gussar"."""
+    words = data.subwords.tokens(ids)
+    return [f"{meanings[word]}·{word}" if word in meanings else word for word in words]
+
+
 def _cut(places: Tensor, shape: tuple[int, int], values: Tensor) -> Tensor:
     """One sentence's values, target by source."""
     return values[places].view(shape)
 
 
 def text_over_training(
-    data: Bitext, text: str, model_at: ModelAt, steps: Sequence[int], uniform_at: ModelAt
+    data: Bitext,
+    text: str,
+    model_at: ModelAt,
+    steps: Sequence[int],
+    uniform_at: ModelAt,
+    meanings: Mapping[str, str],
 ) -> dict[str, Any]:
     """A sentence of the reader's, as each checkpoint translates it: scores are of its own translation."""
     source = data.encode(text)
@@ -270,9 +285,9 @@ def text_over_training(
         lines = values.view(-1, words)
         return torch.nn.functional.pad(lines, (0, 0, 0, longest - len(lines)))
 
-    targets = [data.subwords.tokens(each.predicted.tolist()) for each in pairs]
+    targets = [_glossed(data, each.predicted.tolist(), meanings) for each in pairs]
     return {
-        "source": data.subwords.tokens(source.source.tolist()),
+        "source": _glossed(data, source.source.tolist(), meanings),
         "targets": [[*each, *[""] * (longest - len(each))] for each in targets],
         "scores": _maps(scores, even, padded),
         "written": written,

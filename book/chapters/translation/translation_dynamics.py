@@ -13,7 +13,7 @@ import torch
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from attnlib.files import cache_folder
-from attnlib.generators.translation import DATASETS, Bitext, Pairs, bitext, invented
+from attnlib.generators.translation import DATASETS, Bitext, Pairs, bitext, invented, lexicon
 from attnlib.generators.translation.recipes import MAX_LENGTH, VOCABULARY, find
 from attnlib.models import bag_of_words
 from attnlib.models.seq2seq import Seq2Seq, Seq2SeqConfig, translation_loss, translation_scores
@@ -270,12 +270,17 @@ class TranslationDynamics(Chapter):
         """The first test sentences as the explorer takes them, in the run that is explained."""
         rows = range(min(self.shown, len(self.bitext.test)))
         at, even = self.model_at(self.runs()[0].name), self.model_at("uniform")
-        return scores.sentences_over_training(self.bitext, rows, at, self.moments, even)
+        return scores.sentences_over_training(self.bitext, rows, at, self.moments, even, self.meanings)
 
     def read(self, text: str) -> Mapping[str, Any]:
         """A sentence of the reader's, as the explorer takes it."""
         at, even = self.model_at(self.runs()[0].name), self.model_at("uniform")
-        return scores.text_over_training(self.bitext, text, at, self.moments, even)
+        return scores.text_over_training(self.bitext, text, at, self.moments, even, self.meanings)
+
+    @property
+    def meanings(self) -> dict[str, str]:
+        """An English word for every invented one; none in real languages."""
+        return lexicon().meanings if self.data.lower() == "invented" else {}
 
     @property
     def setting(self) -> str:

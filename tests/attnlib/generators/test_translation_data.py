@@ -324,6 +324,18 @@ def test_the_translation_and_its_alignment_follow_from_the_dictionary():
     assert len({text for part in parts for text, _ in part.texts}) == 140
 
 
+@pytest.mark.parametrize("grammar", [None, Grammar(nouns=60, verbs=30, adjectives=30, adverbs=10)])
+def test_every_word_has_a_meaning_which_it_shares_with_its_translation(grammar):
+    words = lexicon(grammar)
+    meanings = words.meanings
+    assert {*meanings} == {*words.words}
+    units = [unit for kind in (*words[:-1], [words.joiner]) for unit in kind]
+    assert len({meanings[unit.source[0]] for unit in units}) == len(units)
+    for source, target in units:
+        assert {meanings[word] for word in target} <= {meanings[source[0]]}
+        assert {meanings[word] for word in source[1:]} <= {"up"}
+
+
 def test_verbs_go_to_the_end_and_adjectives_behind_their_nouns():
     simple = Grammar(two_words=0, phrasal=0, clauses=1)
     sizes = {"train_sentences": 100, "validation_sentences": 5, "test_sentences": 5}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnlib.generators.translation import invented
+from attnlib.generators.translation import invented, lexicon
 from attnlib.models.bag_of_words import BagConfig, WordTranslation, word_translation_loss
 from attnlib.models.bag_of_words import word_translation_scores as held_out
 from attnlib.models.seq2seq import Seq2Seq, Seq2SeqConfig
@@ -203,7 +203,8 @@ def test_scores_are_kept_by_the_sentences_and_computed_again_if_damaged(data, tm
 
 def test_sentences_for_the_explorer(data):
     models = {0: model_for(data, 1), 5: model_for(data, 2)}
-    shown = sentences_over_training(data, [0, 2], models.__getitem__, (0, 5), models.__getitem__)
+    at, meanings = models.__getitem__, lexicon().meanings
+    shown = sentences_over_training(data, [0, 2], at, (0, 5), at, meanings)
     assert len(shown) == 2
     (_, second) = shown.values()
     scores = source_scores(models[5], data.test[2:3])
@@ -213,12 +214,14 @@ def test_sentences_for_the_explorer(data):
     assert {each.shape for each in second["scores"].values()} == {(2, *shape)}
     assert second["truth"].shape == shape
     assert second["expected"] == data.test.texts[2][1]
-    typed = text_over_training(data, "gogo xyz", models.__getitem__, (0, 5), models.__getitem__)
-    assert typed["source"] == ["<bos>", "gogo", "<unk>", "<eos>"]
+    for tokens in (second["source"][1:-1], second["targets"][0][:-1]):
+        assert all(meanings[word] == meaning for meaning, word in (token.split("·") for token in tokens))
+    typed = text_over_training(data, "gogo xyz", at, (0, 5), at, meanings)
+    assert typed["source"] == ["<bos>", "a·gogo", "<unk>", "<eos>"]
     assert len({len(each) for each in typed["targets"]}) == 1 and len(typed["written"]) == 2
     assert typed["scores"]["Δ"].shape == (2, len(typed["targets"][0]), 4)
     with pytest.raises(ValueError, match="at least one word"):
-        text_over_training(data, " ", models.__getitem__, (0, 5), models.__getitem__)
+        text_over_training(data, " ", at, (0, 5), at, {})
 
 
 def test_the_translator_of_relevance_attends_evenly_and_those_that_are_explained_do_not():

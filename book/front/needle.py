@@ -1,5 +1,7 @@
 """The first picture of the book: a prompt with one fact among others, and what two methods say of its answer.
 
+The chapter on attribution methods opens its explorer with the same prompt, by every method (`question`).
+
 `python -m book.front.needle` asks the language model, in a minute, and writes `needle.json`: the page is made
 from that file, and loads nothing.
 """
@@ -19,6 +21,9 @@ from book.sealing import read_sealed, sealed
 
 RECORD = Path(__file__).with_name("needle.json")
 """The prompt, its tokens, which of them are the fact's, what the model answers, and each method's scores."""
+
+ANOTHER = "5274"
+"""The fact of the prompt that activation and attribution patching take from, in the place of the answer."""
 
 ROLLOUT, OCCLUSION, LRP = "rollout", "occlusion", "AttnLRP"
 """Left (the mean over layers), and right; and a method of one backward pass, which only the verdict names."""
@@ -74,6 +79,23 @@ def needle(stage: Path) -> str:
     )
 
 
+def question() -> dict[str, dict[str, Any]]:
+    """The prompt and what every method says of its answer, as `widgets.MeasureExplorer` takes it."""
+    kept = read_sealed(RECORD)
+    places = np.arange(len(kept["tokens"]))
+    return {
+        f"a fact in a prompt, {kept['model'].split(',')[0]}": {
+            "tokens": kept["tokens"],
+            "scores": {name: np.array([*scores, 0.0]) for name, scores in kept["methods"].items()},
+            "truth": np.isin(places, kept["fact"]),
+            "candidates": places < places[-1],
+            "query": int(places[-1]),
+            "predicted": kept["answer"],
+            "expected": kept["answer"],
+        }
+    }
+
+
 def rank(kept: dict[str, Any], method: str) -> int:
     """The place of the fact's first token among those that can be named: all but the last of the prompt."""
     scores, fact = np.array(kept["scores"][method]), np.isin(np.arange(len(kept["tokens"]) - 1), kept["fact"])
@@ -110,8 +132,10 @@ def asked() -> dict[str, Any]:
     from attnlib.generators.needle import NeedleGenerator
     from attnlib.generators.prompts import encode
     from attnlib.models.pretrained import DEFAULT, load_language_model
+    from book.chapters.display import display_name
     from book.chapters.generative.figures import TRIALS
     from book.chapters.records.provenance import origin
+    from book.chapters.tells.measured import ASKED
 
     model, tokenizer = load_language_model(DEFAULT, device="cpu")
     prompt = TRIALS[0].text
@@ -121,19 +145,26 @@ def asked() -> dict[str, Any]:
     n = sample.n_prompt
     assert sample.reference is not None
     methods: dict[str, Any] = {ROLLOUT: from_attention(mean_rolled), OCCLUSION: "blank-out", LRP: LRP}
-    scores = attributions(model, sample.input_ids[:n], methods, target=int(sample.input_ids[n]))
+    ids, target = sample.input_ids[:n], int(sample.input_ids[n])
+    other = encode(prompt.replace(answer, ANOTHER) + " ", tokenizer)[0, :n]
+    scores = attributions(model, ids, methods, target=target)
+    every = attributions(model, ids, ASKED, target=target, counterfactual=other)
     return {
         "prompt": prompt,
         "answer": answer,
         "tokens": [tokenizer.decode(each) for each in sample.input_ids[:n]],
         "fact": sample.reference[n - 1, : n - 1].nonzero().flatten().tolist(),
-        "scores": {
-            name: [round(each, ALL) for each in row[: n - 1].tolist()] for name, row in scores.items()
-        },
+        "scores": {name: rounded(row[: n - 1]) for name, row in scores.items()},
+        "methods": {display_name(name): rounded(row[: n - 1]) for name, row in every.items()},
         "model": f"{DEFAULT}, {model.loaded_from}",
         **origin(),
         "recorded": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
+
+
+def rounded(scores: Any) -> list[float]:
+    """To as many decimals as are recorded."""
+    return [round(each, ALL) for each in scores.tolist()]
 
 
 if __name__ == "__main__":

@@ -12,17 +12,19 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 from attnlib.models.stored import stored_model
 from attnlib.stats import with_interval
 from attnlib.widgets import AttentionExplorer, MeasureExplorer
+from book.chapters.display import display_name
 from book.chapters.findings.claims import CLAIMS, findings
 from book.chapters.findings.finding import Claim, Finding, Number, Outcome
 from book.chapters.generative.figures import TRIALS
 from book.chapters.readings import reading
 from book.chapters.tells.claims import MARGIN
+from book.chapters.tells.measured import ASKED
 from book.front import PARTS
 from book.front.cards import CARDS, cards
 from book.front.explorer import SUMS, explorer
 from book.front.findings import listed, row
 from book.front.gallery import TOLD, gallery
-from book.front.needle import RECORD, needle, ordinal
+from book.front.needle import RECORD, needle, ordinal, question
 from book.front.using import RECOMMENDED, measured, using
 from book.pipeline.stage import PART, made
 from book.sealing import read_sealed
@@ -67,6 +69,14 @@ def test_the_needle_is_the_prompt_of_the_page_and_its_ranks_are_counted(tmp_path
     darkest = [max(half.select("span"), key=lambda span: int(span["style"][9:-1])) for half in halves]
     assert darkest[0] is halves[0].span and darkest[1].parent.name == "mark"
     assert [*map(ordinal, (1, 2, 3, 4, 11, 21, 112))] == ["1st", "2nd", "3rd", "4th", "11th", "21st", "112th"]
+
+
+def test_the_needle_is_a_question_for_the_explorer_of_methods() -> None:
+    explorer = MeasureExplorer(question(), item=0, first="rollout", second="AttnLRP")
+    (item,) = explorer.items
+    assert item["predicted"] == "".join(item["tokens"][place] for place in item["truth"])
+    assert min(item["found"]["rollout"]) > 40 and min(item["found"]["AttnLRP"]) == 1
+    assert [*explorer.names] == [*map(display_name, ASKED)]
 
 
 def test_each_card_has_a_picture_and_a_number_of_the_records(tmp_path: Path, monkeypatch) -> None:

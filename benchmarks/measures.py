@@ -4,9 +4,10 @@
     python benchmarks/measures.py [--record] --parts look   # one minute
 
 SmolLM2-135M-Instruct, a prompt of 128 tokens, one prediction at its end. The unit is what a reader would
-call: `model(ids)`, with scores of the next token at every position. (`book.chapters.tells.costs` counts in
-passes with scores at the last position only, which cost less: they are a line of their own.) The plain call
-and each measure take turns. Maximum flow on 30 layers takes minutes, and is left out.
+call: `model(ids)`, with scores of the next token at every position.
+(`book.chapters.attribution_benchmark.costs` counts in passes with scores at the last position only, which
+cost less: they are a line of their own.) The plain call and each measure take turns. Maximum flow on 30
+layers takes minutes, and is left out.
 
 The part `look` is what a reader waits for who types another prompt: all measures that only watch attention,
 of 200 tokens, asked together.
@@ -24,8 +25,8 @@ from torch.nn import Module
 from attnlib.attribution.prompts import Method
 from attnlib.attribution.registry import METHODS, attributions
 from attnlib.models.pretrained import load_language_model
+from book.chapters.attribution_benchmark.costs import FORWARD, cost_table
 from book.chapters.later import MEASURES as LATER
-from book.chapters.tells.costs import FORWARD, cost_table
 
 TOKENS = 128
 PLAIN, LAST = "the plain call", "a pass with scores at the end only"

@@ -41,8 +41,8 @@ from attnlib.rollout import (
 from attnlib.rollout.generative import raw_attention
 from attnlib.training import Plan, fit
 from attnlib.training.objectives import ReferenceLoss, score_samples, token_loss
+from book.chapters.attribution_benchmark.single_head import ReadDocuments
 from book.chapters.storing import all_chapters
-from book.chapters.tells.single_head import ReadDocuments
 from tests.parameters import profile, quick
 
 try:

@@ -11,7 +11,7 @@ PARAMETERS: dict[str, dict[str, object]] = {
         "lexical_width": 256,
         "scores_folder": "",
     },
-    "judging_measures": {"parts": []},
+    "faithfulness_metrics": {"parts": []},
     "rasp_languages": {"precision": "float32"},
     "translation_dynamics": {
         "every_bleu": False,
@@ -19,6 +19,6 @@ PARAMETERS: dict[str, dict[str, object]] = {
         "lexical_width": 0,
         "scores_folder": "",
     },
-    "where_attention_tells": {"whole_answers": []},
+    "attribution_benchmark": {"whole_answers": []},
 }
 """By chapter, with the value at which they ask for nothing: records name them where they have another."""

@@ -20,7 +20,7 @@ from book.chapters.programs import tables as programs
 from book.chapters.programs.predictions import same_order
 from book.chapters.programs.wording import ORDER
 from book.chapters.reasoning import tables as reasoning
-from book.chapters.reasoning.looking_decides import READ
+from book.chapters.reasoning.attention_intervention import READ
 from book.chapters.records import came_with_the_book
 
 from .explorer import SUMS, opened
@@ -138,7 +138,7 @@ def agrees_weakly() -> Card:
         "is Kendall's rank correlation of two rankings of attribution methods: by the standard faithfulness "
         f"metric, and by ground truth, over {number.n} settings. Equal rankings have 1.",
         "Metrics against ground truth",
-        "/notebooks/judging_measures.ipynb#which-metric-agrees-with-ground-truth",
+        "/notebooks/faithfulness_metrics.ipynb#which-metric-agrees-with-ground-truth",
         bars(shares),
     )
 

@@ -8,10 +8,10 @@ from typing import Any
 import pandas as pd
 
 from attnlib.stats import with_interval
+from book.chapters.attribution_benchmark.settings import were_told
 from book.chapters.display import display_name
-from book.chapters.judging import tables
-from book.chapters.judging.figures import kept
-from book.chapters.tells.settings import were_told
+from book.chapters.faithfulness_metrics import tables
+from book.chapters.faithfulness_metrics.figures import kept
 
 RECOMMENDED = {
     "one forward pass": "rollout of value-weighted attention",
@@ -28,7 +28,7 @@ PASSES = Path(__file__).parents[1] / "performance/measures.csv"
 CAPTION = """\
 :::{{container}} caption
 *Needed* are the tokens from which the algorithm computes the answer, by [ground \
-truth](/notebooks/judging_measures.ipynb), over {needs} settings. *Used* are those on which the model's \
+truth](/notebooks/faithfulness_metrics.ipynb), over {needs} settings. *Used* are those on which the model's \
 own answer depends, by the faithfulness metric that ground truth selected, over {uses}. Chance is 0 and \
 perfect is 1; brackets are 95 % confidence intervals over settings, without supervised heads. Passes are \
 matrix products in units of one forward pass ([how they are counted](/book/performance.md)).
@@ -39,7 +39,7 @@ def using(stage: Path) -> str:
     """A row per method; a line where the run was not done."""
     found = measured()
     if found.empty:
-        return "*Not run yet*: `papermill` with the profile `paper` of `judging_measures`."
+        return "*Not run yet*: `papermill` with the profile `paper` of `faithfulness_metrics`."
     lines = [
         "::::{container} using",
         "| you can afford | use | finds needed tokens | finds used tokens | passes |",

@@ -30,7 +30,7 @@ from .built import CHAPTERS, DOCUMENTS, parsed
 LAST = CHAPTERS.index("notebooks/random_programs") + 1
 """The chapters before the page on speed."""
 
-READS = "notebooks/looking_decides"
+READS = "notebooks/attention_intervention"
 """It judges what the chapter before it recorded, whose models and explorers stand there."""
 
 WITHOUT_RECORD = {"notebooks/own_model", "notebooks/methods", "notebooks/random_programs", READS}
@@ -92,7 +92,7 @@ def test_every_number_of_this_build_is_the_one_that_was_recorded(html: Path) -> 
 
 
 DYNAMICS = "notebooks/classification_dynamics"
-MEASURES = ("notebooks/where_attention_tells", "notebooks/judging_measures", "notebooks/random_programs")
+MEASURES = ("notebooks/attribution_benchmark", "notebooks/faithfulness_metrics", "notebooks/random_programs")
 """Their explorer chooses among measures, and has a test of its own (test_measure_explorer_in_browser)."""
 
 
@@ -211,7 +211,7 @@ def test_a_line_below_the_box_says_which_numbers_are_of_this_build(html: Path, c
 
 
 def test_numbers_of_the_run_are_told_from_recorded_ones(html: Path) -> None:
-    page = parsed(html / "notebooks/where_attention_tells.html")
+    page = parsed(html / "notebooks/attribution_benchmark.html")
     said = [each.get_text() for each in page.select("article abbr.of-this-build")]
     assert any("11" in each for each in said)  # predictions about this page's run
     assert not page.select(".one-minute .of-this-build")  # the box is of the recorded run
@@ -312,6 +312,21 @@ class Links(HTMLParser):
 def links(html: Path) -> dict[Path, Links]:
     """Those of every page."""
     return {path: Links(path) for path in html.rglob("*.html")}
+
+
+OLD_ADDRESSES = {
+    "where_attention_tells": "attribution_benchmark",
+    "judging_measures": "faithfulness_metrics",
+    "looking_decides": "attention_intervention",
+}
+
+
+@pytest.mark.parametrize(("old", "new"), OLD_ADDRESSES.items())
+def test_an_old_address_leads_to_its_page(html: Path, browser: Browser, old: str, new: str) -> None:
+    with watched_page(browser) as (page, _):
+        page.goto((html / f"notebooks/{old}.html").as_uri() + "#why-this-matters")
+        page.wait_for_url(f"**/notebooks/{new}.html#why-this-matters")
+        assert page.locator("#why-this-matters").count() == 1
 
 
 def test_every_link_inside_the_book_leads_somewhere(html: Path, links: dict[Path, Links]) -> None:

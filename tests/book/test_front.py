@@ -12,13 +12,13 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 from attnlib.models.stored import stored_model
 from attnlib.stats import with_interval
 from attnlib.widgets import AttentionExplorer, MeasureExplorer
+from book.chapters.attribution_benchmark.claims import MARGIN
+from book.chapters.attribution_benchmark.measured import ASKED
 from book.chapters.display import display_name
 from book.chapters.findings.claims import CLAIMS, findings
 from book.chapters.findings.finding import Claim, Finding, Number, Outcome
 from book.chapters.generative.figures import TRIALS
 from book.chapters.readings import reading
-from book.chapters.tells.claims import MARGIN
-from book.chapters.tells.measured import ASKED
 from book.front import PARTS
 from book.front.cards import CARDS, cards
 from book.front.explorer import SUMS, explorer

@@ -7,15 +7,15 @@ import pytest
 
 import attnlib
 from attnlib.attribution import METHODS
+from book.chapters.attribution_benchmark.settings import FURTHER
+from book.chapters.faithfulness_metrics.figures import kept
+from book.chapters.faithfulness_metrics.predictions import TODAY
 from book.chapters.findings.claims import CLAIMS
 from book.chapters.findings.finding import NOT_REPRODUCED, REPRODUCED, find
 from book.chapters.flow import tables
 from book.chapters.flow.claims import CORPORA
 from book.chapters.flow.layer_agreement import FLOW, ROLLOUT
-from book.chapters.judging.figures import kept
-from book.chapters.judging.predictions import TODAY
 from book.chapters.records import came_with_the_book
-from book.chapters.tells.settings import FURTHER
 
 ROOT = Path(__file__).parents[2]
 TEXTS = {
@@ -57,7 +57,7 @@ CONFIRMED = re.compile(r'f"([^"]+)": one_number\([^()]*settings="confirmed on"\)
 APART = re.compile(r"confirmation|did not (?:choose|select)|not (?:chosen|selected)")
 
 
-@pytest.mark.parametrize("page", ["judging_measures", "where_attention_tells"])
+@pytest.mark.parametrize("page", ["faithfulness_metrics", "attribution_benchmark"])
 def test_a_tau_of_some_settings_says_of_which(page: str) -> None:
     """Claims are of all settings, where the standard metric has another tau than in those that confirm."""
     text = TEXTS[f"notebooks/text/{page}.md"]

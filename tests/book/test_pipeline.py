@@ -769,7 +769,7 @@ def test_a_dry_run_throws_nothing_away(project: Path, monkeypatch: pytest.Monkey
 
 def test_what_the_chapter_that_waits_longest_needs_is_executed_first() -> None:
     command = building.snakemake("smoke", 2, [])
-    assert command[command.index("--prioritize") + 1] == "build/smoke/runs/where_attention_tells.json"
+    assert command[command.index("--prioritize") + 1] == "build/smoke/runs/attribution_benchmark.json"
 
 
 def test_a_first_build_says_how_to_read_a_chapter_before_all_are_done(tmp_path: Path, monkeypatch) -> None:

@@ -74,7 +74,7 @@ def _cells(heading: str) -> int:
 
 def _judges() -> int:
     """Of the recorded run with most."""
-    tables = map(pd.read_parquet, (ROOT / "results/judging_measures").glob("*.parquet"))
+    tables = map(pd.read_parquet, (ROOT / "results/faithfulness_metrics").glob("*.parquet"))
     metrics = (table["metric"].astype(str) for table in tables)
     return max(int(names[names.str.startswith("tau: ")].nunique()) for names in metrics)
 

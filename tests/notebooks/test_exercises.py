@@ -32,7 +32,7 @@ BOX = re.compile(
 )
 
 
-READ = {"looking_decides": "algorithmic_reasoning"}
+READ = {"attention_intervention": "algorithmic_reasoning"}
 """Pages that only read records, and the chapter whose runs their exercises ask for."""
 
 

@@ -2,17 +2,17 @@
 
 import functools
 
+from book.chapters.attribution_benchmark import claims as tells
 from book.chapters.classification import claims as classification
 from book.chapters.copying import claims as copying
+from book.chapters.faithfulness_metrics import claims as judging
 from book.chapters.findings.finding import Finding, find
 from book.chapters.flow import claims as flow
 from book.chapters.generative import claims as generative
-from book.chapters.judging import claims as judging
 from book.chapters.lens import claims as lens
 from book.chapters.programs import claims as programs
 from book.chapters.rasp import claims as rasp
 from book.chapters.reasoning import claims as reasoning
-from book.chapters.tells import claims as tells
 from book.chapters.translation import claims as translation
 
 STUDIES = {

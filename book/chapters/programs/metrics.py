@@ -1,8 +1,8 @@
 """Do faithfulness metrics rank attribution methods as the ground truth of a program does?
 
-A metric takes tokens away and reads the answer (`book.chapters.judging.protocols`). On every program it ranks
-the methods of the benchmark, and so does the ground truth, by *reads* and by *causes*. Kendall's rank
-correlation of the two orders is the metric's agreement on that program.
+A metric takes tokens away and reads the answer (`book.chapters.faithfulness_metrics.protocols`). On every
+program it ranks the methods of the benchmark, and so does the ground truth, by *reads* and by *causes*.
+Kendall's rank correlation of the two orders is the metric's agreement on that program.
 
     python -m book.chapters.programs.metrics --seeds 1000:1200 build/metrics
 
@@ -26,9 +26,9 @@ from attnlib.benchmarking.questions import Questions as Asked
 from attnlib.benchmarking.recording import gathered, in_chunks, seeds_of
 from attnlib.files import write_atomically
 from attnlib.models.transformer import Transformer
-from book.chapters.judging.protocols import PROTOCOLS, Numbers, Protocol, Scores, called
-from book.chapters.judging.removal import Case
-from book.chapters.tells.questions import Questions
+from book.chapters.attribution_benchmark.questions import Questions
+from book.chapters.faithfulness_metrics.protocols import PROTOCOLS, Numbers, Protocol, Scores, called
+from book.chapters.faithfulness_metrics.removal import Case
 
 FORMS = ("without the first", "comprehensiveness", "sufficiency", "deletion", "insertion", "LDS")
 OPERATORS = ("mask", "replace")

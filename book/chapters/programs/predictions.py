@@ -18,8 +18,8 @@ from attnlib.benchmarking.scoring import differences, features, summary
 from attnlib.stats.intervals import Estimate
 from attnlib.stats.rank_measures import kendall_tau
 from attnlib.stats.seeds import over_seeds
+from book.chapters.faithfulness_metrics.protocols import called
 from book.chapters.findings.rules import above, ahead
-from book.chapters.judging.protocols import called
 
 MARGIN = 0.1
 """A smaller difference between methods, on the way from chance to perfect, would not matter in use."""

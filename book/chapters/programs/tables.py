@@ -16,10 +16,10 @@ from attnlib.benchmarking.questions import TRUTHS, questions_of
 from attnlib.benchmarking.scoring import COMPARED, CONFIRMATION, differences, features, published, summary
 from attnlib.stats.rank_measures import kendall_tau
 from attnlib.stats.seeds import over_seeds
+from book.chapters.attribution_benchmark.tables import of_record, widest
 from book.chapters.programs.metrics import FORMS, OPERATORS, READINGS
 from book.chapters.programs.predictions import answered, by_program
 from book.chapters.records import came_with_the_book
-from book.chapters.tells.tables import of_record, widest
 
 PLAIN = Path(__file__).with_name("plain.parquet")
 """The recorded rows without disguise: `attnlib.benchmarking.recording --plain --seeds 1000:1120`."""
@@ -154,10 +154,10 @@ def populations(
 ) -> dict[str, pd.DataFrame]:
     """The scores of methods in four populations: a row per program or setting, a column per method.
 
-    Settings are those of `where_attention_tells` whose models were trained without supervised attention. The
+    Settings are those of `attribution_benchmark` whose models were trained without supervised attention. The
     language model has one row, the means over its prompts.
     """
-    kept, _ = of_record(widest(came_with_the_book("where_attention_tells")))
+    kept, _ = of_record(widest(came_with_the_book("attribution_benchmark")))
     settings = kept["plausibility"].pivot_table(index="setting", columns="method", values="value")
     other = settings.index.str.contains("compiled|supervised|needle")
     found = {
@@ -193,8 +193,8 @@ def orders(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def pairs_over_settings() -> tuple[int, int, int]:
-    """The same test over the settings of `where_attention_tells`, by the tokens that the algorithm needs."""
-    tables, _ = of_record(widest(came_with_the_book("where_attention_tells")))
+    """The same test over the settings of `attribution_benchmark`, by the tokens that the algorithm needs."""
+    tables, _ = of_record(widest(came_with_the_book("attribution_benchmark")))
     wide = tables["plausibility"].pivot_table(index="setting", columns="method", values="value")
     wide = wide[[name for name in COMPARED if name in wide and wide[name].notna().sum() >= MOST * len(wide)]]
     wide = wide.dropna()

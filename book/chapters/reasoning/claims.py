@@ -28,7 +28,7 @@ from book.chapters.findings.finding import (
 )
 from book.chapters.findings.rules import LEVEL, above, every, paired, some
 from book.chapters.reasoning import few_columns, tables
-from book.chapters.reasoning.looking_decides import READ
+from book.chapters.reasoning.attention_intervention import READ
 from book.chapters.reasoning.tables import LONGER, extrapolation, kinds_judged
 from book.chapters.reasoning.verdicts import HALF, NO_LOSS, apart, of_seeds, own_positions
 
@@ -217,7 +217,7 @@ CLAIMS = (
             "spiegel2025attend",
             name,
             words,
-            "looking_decides",
+            "attention_intervention",
             CAUSE,
             HALF_BACK,
             partial(is_the_cause, models, kind),
@@ -281,7 +281,7 @@ CLAIMS = (
         "who looks is right",
         "In reversal, kinds of models that attend more to the right "
         "symbols are more accurate on longer strings.",
-        "looking_decides",
+        "attention_intervention",
         "Do models that attend to the reference generalize better?",
         "The rank correlation over kinds of model is above 0, by an exact test of all orders.",
         who_looks_is_right,
@@ -292,7 +292,7 @@ CLAIMS = (
         "one column, the steepest",
         "Training only the query-key column with the steepest "
         "gradient regains half of the accuracy lost on longer reversals.",
-        "looking_decides",
+        "attention_intervention",
         "Is it enough to train one column?",
         "In models with rotary positions, more than half, over seeds.",
         steepest_column,
@@ -302,7 +302,7 @@ CLAIMS = (
         "spiegel2025attend",
         "one column, any",
         "Training one column of queries and keys can be enough to reverse longer strings.",
-        "looking_decides",
+        "attention_intervention",
         "Is it enough to train one column?",
         "In models with rotary positions some column brings back more than half, corrected for all columns; "
         "or all are recorded, and each brings back less.",

@@ -14,8 +14,8 @@ from attnlib.models.copier import Copier, CopierConfig
 from attnlib.models.devices import device_of, pick_device
 from attnlib.models.pretrained import load_language_model, untrained_twin
 from attnlib.training import Plan, fit
+from book.chapters.attribution_benchmark.measured import untrained
 from book.chapters.copying.heads import initial_head
-from book.chapters.tells.measured import untrained
 
 COPIER = CopierConfig(vocabulary=5, hidden=4, seeds=(0,))
 TOKENIZER = SimpleNamespace(pad_token_id=0, bos_token_id=1, eos_token_id=2)

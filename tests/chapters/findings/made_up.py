@@ -9,22 +9,22 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from attnlib.benchmarking.scoring import features
+from book.chapters.attribution_benchmark.settings import FURTHER, SETTINGS
 from book.chapters.copying.claims import LONGER, STUDY_SIZE, TELLS
 from book.chapters.copying.head_results import SECOND
+from book.chapters.faithfulness_metrics.predictions import PREDICTIONS, TODAY
+from book.chapters.faithfulness_metrics.protocols import called
 from book.chapters.findings.rules import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from book.chapters.flow.layer_agreement import FLOW, RAW, ROLLOUT, WITH_CLS, WORDS
 from book.chapters.flow.tables import ADVANTAGE, AGREEMENT
 from book.chapters.generative.claims import MODEL, NEEDLE
 from book.chapters.generative.needle import MEAN_ROLLOUT
-from book.chapters.judging.predictions import PREDICTIONS, TODAY
-from book.chapters.judging.protocols import called
 from book.chapters.lens.tables import SIZE
 from book.chapters.programs.predictions import SUPPORTED, USUAL
 from book.chapters.reasoning import few_columns
 from book.chapters.reasoning.claims import LONGER as LONGER_STRINGS
 from book.chapters.reasoning.claims import ROTARY
 from book.chapters.reasoning.verdicts import NOTHING, RIGHT
-from book.chapters.tells.settings import FURTHER, SETTINGS
 
 Rows = Sequence[Mapping[str, Any]]
 

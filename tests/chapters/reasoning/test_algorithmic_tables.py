@@ -6,9 +6,9 @@ import pytest
 
 from attnlib import plots
 from attnlib.generators.algorithmic import TooFewTexts
-from book.chapters.reasoning import AlgorithmicReasoning, LookingDecides, figures
+from book.chapters.reasoning import AlgorithmicReasoning, AttentionIntervention, figures
 from book.chapters.reasoning.algorithmic_reasoning import ReasoningRun
-from book.chapters.reasoning.looking_decides import READ
+from book.chapters.reasoning.attention_intervention import READ
 from book.chapters.reasoning.tables import (
     FINE_TUNED,
     LLAMA,
@@ -334,7 +334,7 @@ def test_names_are_listed_as_in_a_sentence():
 
 
 def judging(**change):
-    return LookingDecides.checked(quick("looking_decides") | change)
+    return AttentionIntervention.checked(quick("attention_intervention") | change)
 
 
 def test_a_readers_own_runs_are_judged_if_they_are_to_count(tmp_path, monkeypatch):

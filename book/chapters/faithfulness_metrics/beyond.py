@@ -1,0 +1,136 @@
+"""What is kept of parts that were asked later: numbers of judges, of measures, and what predictions became.
+
+Questions of one model are drawn again together (the bootstrap). Of a judge that asks only some of them (ROAR:
+those that nothing was trained on) the numbers are of these, and those of the known answers of all. Where
+there are several models of a setting, intervals are over these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from attnlib.stats.intervals import Estimate
+from attnlib.stats.rank_measures import kendall_tau
+from attnlib.stats.resampling import Statistic, resampled_means
+from attnlib.stats.seeds import table_over_seeds
+from book.chapters.attribution_benchmark.predictions import verdict
+from book.chapters.faithfulness_metrics.judged import BESIDE, DIGITS, PLAUSIBILITY, RUNGS, Judged, difference
+from book.chapters.faithfulness_metrics.tables import part_table
+
+TAU, BEFORE = "tau", "before the truth"
+"""Kendall's rank correlation with plausibility; the share of measures that are ranked before the truth, whose
+ties a coin breaks."""
+
+LOWEST = {TAU: -1.0, BEFORE: 0.0}
+"""What they can be at least; both are 1 at most, and no interval ends beyond."""
+
+FEWEST = 8
+"""Questions of a kind, below which none of a model is judged by, and nothing learned from them."""
+
+TABLES = {
+    "": ["setting", "judge", "number"],
+    ", by measure": ["setting", "judge", "method"],
+    ", expected": ["setting", "prediction"],
+}
+"""What is kept of a part, behind its name; and the columns that tell rows apart."""
+
+
+class Prediction(NamedTuple):
+    """That something is above 0.
+
+    Attributes:
+        words: the sentence as it was written.
+        gain: what should be above 0, of one model.
+        settings: those that it is about; empty: all.
+    """
+
+    words: str
+    gain: Callable[[Judged], Statistic]
+    settings: tuple[str, ...] = ()
+
+
+def numbers(judged: Judged, judge: str) -> dict[str, Statistic]:
+    """`TAU` and `BEFORE` of a judge, of the mean over questions.
+
+    Questions drawn again add noise to both rankings, so that the draws of tau lie below its value, the more
+    the noisier the means are; those of a difference of two judges less so.
+    """
+    names = [*judged.measures]
+    measures = [m for m, name in enumerate(names) if name not in BESIDE]
+    both = resampled_means(np.hstack([judged.numbers[PLAUSIBILITY], judged.numbers[judge]]))
+    rows = np.vstack([both.value, both.draws]).round(DIGITS)
+    known, found = rows[:, : len(names)], rows[:, len(names) :]
+    tau = np.nan_to_num(kendall_tau(known[:, measures], found[:, measures]))
+    before = (found[:, measures] > found[:, [names.index(RUNGS[0])]]).mean(1)
+    n = int(both.n.min())
+    return {name: Statistic(float(each[0]), each[1:], n) for name, each in ((TAU, tau), (BEFORE, before))}
+
+
+def by_judge(number: str, first: str, second: str) -> Callable[[Judged], Statistic]:
+    """How much more a number is by the first judge than by the second."""
+    return lambda judged: _less(*(numbers(judged, each)[number] for each in (first, second)))
+
+
+def by_measure(judge: str, first: str, second: str) -> Callable[[Judged], Statistic]:
+    """How much more a judge says of the first measure than of the second."""
+
+    def gain(judged: Judged) -> Statistic:
+        means = resampled_means(judged.numbers[judge])
+        return _less(*(means.column(judged.measures.index(each)) for each in (first, second)))
+
+    return gain
+
+
+def _less(first: Statistic, second: Statistic) -> Statistic:
+    return Statistic(first.value - second.value, first.draws - second.draws, min(first.n, second.n))
+
+
+def tables(part: str, models: Sequence[Judged], predictions: Sequence[Prediction]) -> dict[str, pd.DataFrame]:
+    """What is recorded of a part; see `TABLES`."""
+    rows: dict[str, list[tuple]] = {name: [] for name in TABLES}
+    of_judges, of_measures, expected = rows.values()
+    for each in models:
+        about = each.setting, each.seed
+        for judge in each.numbers:
+            if judge != PLAUSIBILITY:
+                found = numbers(each, judge).items()
+                of_judges += [(*about, judge, name, *number.estimate()) for name, number in found]
+            means = resampled_means(each.numbers[judge])
+            of_measures += [
+                (*about, judge, name, *means.column(m).estimate()) for m, name in enumerate(each.measures)
+            ]
+        for words, gain, settings in predictions:
+            if not settings or each.setting in settings:
+                expected.append((*about, words, *gain(each).estimate()))
+    return {
+        part + name: table_over_seeds(
+            pd.DataFrame(rows[name], columns=["setting", "seed", *texts[1:], *Estimate._fields]),
+            texts,
+            of_one=True,
+        )
+        for name, texts in TABLES.items()
+    }
+
+
+def kept(rows: pd.DataFrame, part: str) -> list[pd.DataFrame]:
+    """`tables` again, of the chapter's records; of predictions also what `came out`."""
+    judges, measures, expected = (part_table(rows, part + name, texts) for name, texts in TABLES.items())
+    judges["low"] = judges["low"].clip(lower=judges["number"].map(LOWEST))
+    judges["high"] = judges["high"].clip(upper=1.0)
+    return [judges, measures, _with_verdicts(expected)]
+
+
+def expected_over_settings(expected: pd.DataFrame) -> pd.DataFrame:
+    """The result of each prediction: its mean over settings, with Student's interval."""
+    groups = expected.groupby("prediction", sort=False)["value"]
+    rows = [(words, *difference(values)) for words, values in groups]
+    return _with_verdicts(pd.DataFrame(rows, columns=["prediction", *Estimate._fields]))
+
+
+def _with_verdicts(expected: pd.DataFrame) -> pd.DataFrame:
+    ends = zip(expected["low"], expected["high"], strict=True)
+    return expected.assign(**{"came out": [verdict(*each) for each in ends]})

@@ -1,0 +1,79 @@
+"""Weights of heads, learned from ablations: do they carry over to longer inputs, and to another seed?
+
+The measure (`attnlib.attribution.learned`) has a weight for every head of a model. Questions out of the
+model's distribution, answered rightly, are asked with weights that were learned in three ways:
+
+    the like            from the other half of these questions, to the same model
+    in distribution     from questions that it was trained on the like of, to the same model
+    another seed        the same, but to a model of the next seed, whose second head is another head
+
+Beside them stand even weights, which is mean attention, and AttnLRP, which learns nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attnlib.attribution.learned import learned_heads
+from attnlib.attribution.prompts import Method
+from book.chapters.attribution_benchmark.measured import scored
+from book.chapters.attribution_benchmark.questions import Questions
+from book.chapters.attribution_benchmark.settings import SETTINGS
+from book.chapters.faithfulness_metrics.beyond import FEWEST, Prediction, by_measure
+from book.chapters.faithfulness_metrics.fitted import cross_fitted, prompts_of
+from book.chapters.faithfulness_metrics.judged import PLAUSIBILITY, Judged, judge
+from book.chapters.faithfulness_metrics.predictions import EXPECTED, JUDGING
+from book.chapters.faithfulness_metrics.protocols import PROTOCOLS
+from book.chapters.faithfulness_metrics.removal import Case
+
+LIKE, NEAR, OTHER = "the like", "in distribution", "another seed"
+EVEN, LEADER = "mean attention", "AttnLRP"
+
+ASKED = tuple(name for name in JUDGING if "compiled" not in name and name != "multiplication")
+"""Those of trained models, but for one that no other chapter trains."""
+
+PREDICTED = (
+    Prediction(
+        "Weights that were learned in distribution find the sources of longer inputs better than even ones",
+        by_measure(PLAUSIBILITY, NEAR, EVEN),
+    ),
+    Prediction(
+        "Those that were learned from the like find them better", by_measure(PLAUSIBILITY, LIKE, NEAR)
+    ),
+    Prediction(
+        "Weights of another seed find them worse than the model's own",
+        by_measure(PLAUSIBILITY, NEAR, OTHER),
+    ),
+)
+"""Written before the first run of this part, in which three settings had models of three seeds. Weights of
+any kind were right as often as even ones there; so all settings have three since."""
+
+
+def near_and_far(questions: Questions) -> tuple[Questions, Questions]:
+    """The questions that are answered rightly: in the model's distribution, and out of it."""
+    near, right = questions.in_distribution, questions.right
+    return questions.where(right & near), questions.where(right & ~near)
+
+
+def judged(p: Any) -> list[Judged]:
+    """Weights that were learned in each way, rated by the expected metric and by ground truth."""
+    found = []
+    for name in ASKED:
+        seeds = SETTINGS[name].seeds(p)[: p.seeds]
+        made = {seed: SETTINGS[name].make(p, seed, others=p.others) for seed in seeds}
+        kinds = {seed: near_and_far(questions) for seed, (_, questions) in made.items()}
+        learned = {
+            seed: learned_heads(made[seed][0], prompts_of(near))
+            for seed, (near, _) in kinds.items()
+            if len(near) >= FEWEST
+        }
+        others = [*learned.values()][1:] + [*learned.values()][:1]
+        for (seed, own), other in zip(learned.items(), others, strict=True):
+            if other is own or len(far := kinds[seed][1]) < FEWEST:
+                continue
+            methods: dict[str, str | Method] = {NEAR: own, OTHER: other, EVEN: EVEN, LEADER: LEADER}
+            model = made[seed][0].to(p.torch_device)
+            scores = {LIKE: cross_fitted(model, far), **scored(model, far, methods).scores}
+            case = Case(model, far, draws=p.draws, seed=seed)
+            found.append(judge(name, seed, case, scores, {EXPECTED: PROTOCOLS[EXPECTED]}))
+    return found

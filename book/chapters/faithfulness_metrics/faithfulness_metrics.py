@@ -1,0 +1,216 @@
+"""The chapter that holds protocols of faithfulness against models whose sources are known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import Annotated, Any
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Bool, Float
+from pydantic import Field, model_validator
+from torch import Tensor
+
+from attnlib.attended import bar
+from attnlib.attribution.registry import METHODS, SIGNED
+from book.chapters.attribution_benchmark.measured import ASKED, scored
+from book.chapters.attribution_benchmark.questions import Questions
+from book.chapters.attribution_benchmark.settings import FURTHER, SETTINGS, Setting, refuse_profile
+from book.chapters.chapter import Chapter
+from book.chapters.faithfulness_metrics import carry, needles, roar
+from book.chapters.faithfulness_metrics.beyond import FEWEST, tables
+from book.chapters.faithfulness_metrics.fitted import LEARNED, cross_fitted
+from book.chapters.faithfulness_metrics.hidden_keys import RETRAINED, keys_hidden
+from book.chapters.faithfulness_metrics.judged import Judged, agreement, judge
+from book.chapters.faithfulness_metrics.predictions import JUDGING
+from book.chapters.faithfulness_metrics.protocols import FORMS, PROTOCOLS, Protocol, called
+from book.chapters.faithfulness_metrics.removal import OPERATORS, READINGS, Case, single_effect
+from book.chapters.faithfulness_metrics.soft import SOFT
+from book.chapters.parameters import Count, Different, Text, among
+
+Cases = dict[tuple[str, int], Case]
+"""By setting and seed."""
+
+Scores = dict[tuple[str, int], dict[str, Float[Tensor, "item token"]]]
+"""What measures say of the questions of these, by name."""
+
+BEYOND = {"carry": carry, "needles": needles, "roar": roar}
+"""Parts with a module of their own: what judges say, and what was expected."""
+
+PARTS = ("apart", *BEYOND)
+"""What else can be asked."""
+
+SettingName = Annotated[str, among((*JUDGING, *FURTHER))]
+RetrainedName = Annotated[str, among(RETRAINED)]
+MethodName = Annotated[str, among((*METHODS, LEARNED))]
+FormName = Annotated[str, among((*FORMS, *SOFT))]
+OperatorName = Annotated[str, among(OPERATORS)]
+ReadingName = Annotated[str, among(READINGS)]
+PartName = Annotated[str, among(PARTS)]
+
+APART: dict[str, Callable[[Questions], Bool[Tensor, " item"]]] = {
+    "out of distribution": lambda q: q.right & ~q.in_distribution,
+    "answered wrongly": lambda q: ~q.right,
+}
+"""Questions that a judge is not to be held by, apart: which they are."""
+
+BLIND = "hist, compiled"
+"""The program whose sources carry no value: see `FaithfulnessMetrics.blind_spot`."""
+
+
+class FaithfulnessMetrics(Chapter):
+    """Parameters, models and record of the chapter `faithfulness_metrics`."""
+
+    settings: Different[SettingName] = Field(min_length=1)
+    methods: Different[MethodName]
+    forms: Different[FormName] = Field(min_length=1)
+    operators: Different[OperatorName] = Field(min_length=1)
+    readings: Different[ReadingName] = Field(min_length=1)
+    questions: Count = Field(ge=4, le=2000)
+    models: Text
+    train_more: bool
+    others: bool
+    retrained: Different[RetrainedName]
+    seeds: Count = Field(ge=1, le=3)
+    draws: Count = Field(ge=1, le=100)
+    shown: Count = Field(ge=1, le=20)
+    parts: Different[PartName]
+
+    @model_validator(mode="after")
+    def _possible(self) -> FaithfulnessMetrics:
+        refuse_profile(self.models, [*self.settings, *self.retrained])
+        if len(self.methods) == 1:
+            raise ValueError(
+                f"methods should be at least two, to be ranked, or none for all; got {self.methods}"
+            )
+        if "carry" in self.parts and self.seeds == 1:
+            raise ValueError(
+                'seeds should be at least 2 where parts has "carry", whose weights go to another'
+            )
+        return self
+
+    @property
+    def label(self) -> str:
+        """How many settings and protocols."""
+        return f"{len(self.settings)}-settings-{len(self.asked_for)}-protocols"
+
+    @property
+    def asked_for(self) -> dict[str, Protocol]:
+        """The protocols of these forms, operators and readings, by name."""
+        forms = [form for form in self.forms if form not in SOFT]
+        names = [called(*parts) for parts in product(forms, self.operators, self.readings)]
+        names += [form for form in self.forms if form in SOFT]
+        return {name: PROTOCOLS[name] for name in names}
+
+    @property
+    def measures(self) -> list[str]:
+        """The measures that are judged: `ASKED`, unless some are named."""
+        return self.methods or [*ASKED]
+
+    # ---- what is asked, and what measures and judges say ---------------------------------------------
+
+    def _case(self, setting: Setting, seed: int) -> Case:
+        """A model, and the questions in distribution that it answers rightly."""
+        model, questions = setting.make(self, seed, others=self.others)
+        known = questions.where(questions.right & questions.in_distribution)
+        if len(known) < 2:
+            raise ValueError(
+                f"{setting.title}, seed {seed}: at least two questions should be answered rightly; "
+                f"got {len(known)} of {len(questions)}. Ask more, or train it longer (models=...)."
+            )
+        return Case(model.to(self.torch_device), known, draws=self.draws, seed=seed)
+
+    def cases(self, progress: bool = True) -> Cases:
+        """Every model of every setting, with its questions."""
+        pairs = [(name, seed) for name in self.settings for seed in SETTINGS[name].seeds(self)[: self.seeds]]
+        shown = bar(pairs, shown=progress, desc="models", unit="model")
+        return {(name, seed): self._case(SETTINGS[name], seed) for name, seed in shown}
+
+    def retrained_cases(self, progress: bool = True) -> Cases:
+        """A model of each of the settings that is to be `retrained`, with keys hidden, with its questions."""
+        both = [name for name in self.retrained if name in self.settings]
+        shown = bar(both, shown=progress, desc="trained again", unit="model")
+        return {(name, 0): self._case(keys_hidden(name), 0) for name in shown}
+
+    def cases_apart(self, kind: str, cases: Cases, progress: bool = True) -> Cases:
+        """The questions of one kind of `APART` to the same models, where there are enough of them."""
+        found = Cases()
+        for name, seed in bar(cases, shown=progress, desc=kind, unit="model"):
+            _, questions = SETTINGS[name].make(self, seed, others=self.others)
+            some = questions.where(APART[kind](questions))
+            if len(some) >= FEWEST:
+                found[name, seed] = Case(cases[name, seed].model, some, draws=self.draws, seed=seed)
+        return found
+
+    def apart(self, cases: Cases, protocols: Sequence[str], progress: bool = True) -> dict[str, pd.DataFrame]:
+        """How protocols agree with the known answers, of every kind of `APART`; if that is asked for."""
+        found = dict[str, pd.DataFrame]()
+        for kind in APART if "apart" in self.parts else ():
+            some = self.cases_apart(kind, cases, progress)
+            found[kind] = agreement(self.judge_all(some, self.scores(some, progress), protocols, progress))
+        return found
+
+    def beyond(self, part: str) -> dict[str, pd.DataFrame]:
+        """The tables of a part of `BEYOND`, by what they are about; none if it is not asked for."""
+        module = BEYOND[part]
+        return tables(part, module.judged(self), module.PREDICTED) if part in self.parts else {}
+
+    def scores(self, cases: Cases, progress: bool = True) -> Scores:
+        """What every measure says; one that has to be learned, by what it learned of other questions."""
+        plain = [name for name in self.measures if name != LEARNED]
+        found = Scores()
+        for pair, case in bar(cases.items(), shown=progress, desc="measured", unit="model"):
+            found[pair] = scored(case.model, case.questions, SETTINGS[pair[0]].methods(plain)).scores
+            if LEARNED in self.measures:
+                found[pair][LEARNED] = cross_fitted(case.model, case.questions)
+        return found
+
+    def judge_all(
+        self, cases: Cases, scores: Scores, protocols: Sequence[str] = (), progress: bool = True
+    ) -> list[Judged]:
+        """What protocols say of these scores: all that are asked for, unless some are named."""
+        some = {name: PROTOCOLS[name] for name in protocols} or self.asked_for
+        shown = bar(cases.items(), shown=progress, desc="judged", unit="model")
+        return [judge(*pair, case, scores[pair], some) for pair, case in shown]
+
+    def explored(self, cases: Cases) -> dict[str, dict[str, Any]]:
+        """What is lost without one token of the first questions, as `widgets.MeasureExplorer` takes it."""
+        found = dict[str, dict[str, Any]]()
+        firsts = {setting: case for (setting, _), case in reversed(cases.items())}
+        for setting in dict.fromkeys(setting for setting, _ in cases):
+            case = firsts[setting]
+            effects = single_effects(case)
+            for item in range(min(self.shown, len(case.questions))):
+                lost = {name: torch.from_numpy(each[item]) for name, each in effects.items()}
+                shown = SETTINGS[setting].shown(self, case.questions, item, lost)
+                found[f"{setting}, question {item + 1}"] = shown
+        return found
+
+    def blind_spot(self, methods: list[str]) -> tuple[list[str], Questions, torch.Tensor]:
+        """One question to the program that counts, and what measures say of its tokens."""
+        model, questions = SETTINGS[BLIND].make(self, 0, others=self.others)
+        sizes = questions.truth.sum(1) * 100 - questions.attention_mask.sum(1)
+        first = questions.where(sizes.argmax()[None])
+        n = int(first.attention_mask.sum())
+        scores = scored(model, first, methods).scores
+        values = torch.stack([scores[name][0, :n].nan_to_num().abs() for name in methods])
+        words = SETTINGS[BLIND].words(self, first.input_ids[0, :n])
+        return words, first, values / values.amax(1, keepdim=True)
+
+
+def without_sign(scores: Scores) -> Scores:
+    """The absolute values of scores that have a sign, under their measures' names."""
+    return {
+        pair: {name: each.abs() for name, each in found.items() if name in (*SIGNED, LEARNED)}
+        for pair, found in scores.items()
+    }
+
+
+def single_effects(case: Case) -> dict[str, np.ndarray]:
+    """What is lost when one token is taken away, by operator and reading: a number per item and token."""
+    return {
+        f"{operator}, {reading}": single_effect(case, operator, reading)
+        for operator, reading in product(OPERATORS, READINGS)
+    }

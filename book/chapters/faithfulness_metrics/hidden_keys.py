@@ -1,0 +1,98 @@
+r"""Models that have met in training what a judge does to them: some of the keys are hidden.
+
+A judge that masks tokens asks a model something that it was never trained for, and what the answer loses may
+be lost to that alone. Here the same models are trained again, from the same weights on the same sequences:
+of each sequence $i$ of a batch
+
+    a share u_i ~ U(0, 1) of its tokens, in half of the sequences; none in the others
+
+is hidden as keys, for every query in all layers, and all others keep their positions: what the operator
+*mask* does. The first token is never hidden, so that every query has one to look at. Targets stay what they
+are; a model that misses the source of one learns how probable it is without. Training is `LONGER`.
+
+Source:
+    Hooker et al. 2019, *A Benchmark for Interpretability Methods in Deep Neural Networks* (ROAR): retrain, so
+    that what is removed is no more than missing. There, per measure and share; here once, for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from attnlib.generators.base import Batch
+from attnlib.training import trained
+from book.chapters.attribution_benchmark.settings import SETTINGS, Setting
+from book.chapters.chapter import Chapter, Run
+from book.chapters.faithfulness_metrics.predictions import JUDGING
+
+LONGER = 2
+"""How many times the steps of the model that sees all keys."""
+
+RETRAINED = tuple(
+    name for name in JUDGING if SETTINGS[name].runs is not None and not name.endswith(", supervised")
+)
+"""The settings whose models can be trained so: those of programs are not trained, and where attention is
+supervised, a hidden key would have to be looked at."""
+
+
+@dataclass(frozen=True)
+class Hidden(Batch):
+    """A batch whose mask has gaps: it says where its tokens stand, which a model would else count anew."""
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """What a model is called with, by name."""
+        places = torch.arange(self.input_ids.shape[1], device=self.input_ids.device)
+        return super().inputs | {"position_ids": places.expand_as(self.input_ids)}
+
+
+@dataclass(frozen=True)
+class WithKeysHidden:
+    """The same batches with some of their keys hidden; a function of the step alone.
+
+    Attributes:
+        batch_at: the data, as for `fit`.
+        seed: of the coins.
+    """
+
+    batch_at: Callable[[int], Batch]
+    seed: int
+
+    def __call__(self, step: int) -> Hidden:
+        """The batch of a step."""
+        batch = self.batch_at(step)
+        rng = np.random.default_rng([self.seed, step])
+        shape = batch.input_ids.shape
+        shares = rng.random((shape[0], 1)) * (rng.random((shape[0], 1)) < 0.5)
+        seen = torch.from_numpy(rng.random(shape) >= shares)
+        seen[:, 0] = True
+        return Hidden(**vars(batch) | {"attention_mask": batch.attention_mask & seen})
+
+
+@dataclass(frozen=True)
+class KeysHidden(Setting):
+    """A setting whose models were trained with keys hidden; questions to them are those of the setting."""
+
+    def _trained(self, p: Any, chapter: Chapter, seed: int) -> Any:
+        setup = chapter.setup(self._run(chapter, seed))
+        assert setup.plan is not None
+        batches = WithKeysHidden(setup.batches, seed)
+        plan = replace(setup.plan, steps=LONGER * setup.plan.steps)
+        how: dict[str, Any] = {"valid": setup.valid, "score": setup.score}
+        trained(setup.model, batches, setup.loss, plan, chapter="faithfulness_metrics", **how)
+        return setup.model
+
+    def _run(self, chapter: Chapter, seed: int) -> Run:
+        assert self.runs is not None and self.another is not None
+        here = (run for run in self.runs(chapter) if run.seed == seed)
+        return next(here, None) or self.another(chapter, seed)
+
+
+def keys_hidden(setting: str) -> KeysHidden:
+    """The setting of this name with models that were trained with keys hidden."""
+    return KeysHidden(**vars(SETTINGS[setting]))

@@ -1,0 +1,139 @@
+"""What was laid down before the first run: the settings that choose, the rule, and what was expected."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from book.chapters.attribution_benchmark.predictions import verdict
+from book.chapters.attribution_benchmark.settings import FURTHER, SETTINGS, were_told
+from book.chapters.faithfulness_metrics.judged import difference, estimate, over_settings
+from book.chapters.faithfulness_metrics.protocols import called
+
+NO_TRANSFORMER_TRAINED_HERE = ("needle",)
+"""Where the sources are known of one token only, and the model is large."""
+
+JUDGING = tuple(
+    name
+    for name, each in SETTINGS.items()
+    if each.transformer and name not in (*NO_TRANSFORMER_TRAINED_HERE, *FURTHER)
+)
+"""The settings of the recorded run, which every measure can be asked of; half of them choose a protocol."""
+
+HEADS_TOLD = int(were_told(pd.Series(JUDGING)).sum())
+"""In how many of these heads are a program's, or were told where to look."""
+
+DRAWN = np.random.default_rng(2026).permutation(len(JUDGING))
+
+CHOOSING = tuple(JUDGING[place] for place in sorted(DRAWN[: len(JUDGING) // 2]))
+"""The settings that the protocol is chosen by, drawn before anything was run."""
+
+CONFIRMING = tuple(name for name in JUDGING if name not in CHOOSING)
+"""Those that say what the choice is worth."""
+
+GROUPS = {"chosen on": CHOOSING, "confirmed on": CONFIRMING}
+"""The two halves, by what tables call them."""
+
+LADDER = 0.9
+"""Somers' D with the order of the ladder, the mean over settings, below which a protocol is out."""
+
+TODAY = called("comprehensiveness", "mask", "p")
+"""The judge of the chapter `attribution_benchmark`, and of much of the literature."""
+
+EXPECTED = called("without the first", "replace", "log p")
+"""The judge that a trial on some of these settings suggested."""
+
+RECORDED_CHOICE = called("without the first R", "replace", "log p")
+"""What `chosen` gave in the recorded run of `JUDGING`; among those that are not told R, it gave `EXPECTED`.
+
+Settings of `FURTHER` are asked by both, and choose nothing themselves.
+"""
+
+
+class Expected(NamedTuple):
+    """One protocol agrees better with the known answers than another.
+
+    Attributes:
+        words: the sentence as it was written.
+        first: the protocol that should agree better.
+        second: the other.
+    """
+
+    words: str
+    first: str
+    second: str
+
+
+_FIRST, _SHARES = partial(called, "without the first"), partial(called, "comprehensiveness")
+
+PREDICTIONS = (
+    Expected(
+        "The drop of log p without the first token, replaced, agrees better than today's judge",
+        EXPECTED,
+        TODAY,
+    ),
+    Expected(
+        "Tokens are better replaced by those of the same place than masked", EXPECTED, _FIRST("mask", "log p")
+    ),
+    Expected(
+        "Tokens are better replaced by those of the same place than by random ones",
+        EXPECTED,
+        _FIRST("random", "log p"),
+    ),
+    Expected("log p is the better reading than p against a foil", EXPECTED, _FIRST("replace", "p")),
+    Expected(
+        "The first token alone tells more than shares of the tokens", EXPECTED, _SHARES("replace", "log p")
+    ),
+    Expected("So does LDS", called("LDS", "replace", "log p"), _SHARES("replace", "log p")),
+    Expected("Deleting tokens is better than masking them", _SHARES("delete", "p"), TODAY),
+)
+"""Written before the first run of this chapter, and not changed since."""
+
+MASKING = called("without the first", "mask", "log p")
+"""The judge that was expected, but for what it puts in the place of a token: nothing."""
+
+RETRAINED = (
+    "The judge that masks the first token and reads log p agrees better with the known answers about models "
+    "that were trained with keys hidden"
+)
+"""Written before the first run of that part: a trial had seen it in arithmetic."""
+
+
+def chosen(table: pd.DataFrame) -> str | None:
+    """The protocol with the highest mean tau over the settings that choose, of those that know the ladder."""
+    part = table[table["setting"].isin(CHOOSING)]
+    known = part.groupby("protocol", sort=False)["ladder"].mean()
+    part = part[part["protocol"].isin(known.index[known >= LADDER])]
+    return None if part.empty else str(over_settings(part)["protocol"].iloc[0])
+
+
+def halves(table: pd.DataFrame, protocols: Sequence[str]) -> pd.DataFrame:
+    """Tau of protocols, the mean over the settings that choose, over those that confirm, and over all."""
+    groups = GROUPS | {"all": JUDGING}
+    rows = [
+        (
+            protocol,
+            name,
+            *estimate(table.loc[table["setting"].isin(some) & (table["protocol"] == protocol), "tau"]),
+        )
+        for protocol in dict.fromkeys(protocols)
+        for name, some in groups.items()
+    ]
+    return pd.DataFrame(rows, columns=["protocol", "settings", "value", "low", "high", "n"]).dropna(
+        subset="value"
+    )
+
+
+def prediction_table(table: pd.DataFrame) -> pd.DataFrame:
+    """What came out: the difference of tau, the mean over settings, with Student's interval over them."""
+    wide = table.pivot(index="setting", columns="protocol", values="tau")
+    rows = []
+    for each in PREDICTIONS:
+        if {each.first, each.second} <= set(wide):
+            found = difference(wide[each.first] - wide[each.second])
+            rows.append((each.words, verdict(found.low, found.high), *found))
+    return pd.DataFrame(rows, columns=["prediction", "came out", "value", "low", "high", "n"])

@@ -1,0 +1,205 @@
+r"""What a model answers when tokens are taken from its prompt: ways to take them, ways to read the answer.
+
+A token is taken away by an *operator*:
+
+    mask        hidden as a key, for every query in all layers; the others keep their positions
+    delete      left out, and the others move together
+    random      a token in its place that is a candidate somewhere in the questions
+    replace     the token in its place that stands there in another question, if possible as long
+    resample    the token in its place that stands there in the question's counterfactual
+
+and what is left is asked for the answer y, the foil z beside it, in one of three *readings*:
+
+    p           p(y) / (p(y) + p(z))
+    margin      log p(y) - log p(z)
+    log p       log p(y)
+
+What is no candidate (the query, padding, `<bos>`) always stays.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int, UInt64
+from torch import Tensor, nn
+
+from attnlib.models.attention import evaluating
+from attnlib.models.attention.forward import logits_of
+from attnlib.models.causal import is_causal
+from book.chapters.attribution_benchmark.faithfulness import logits_seeing
+from book.chapters.attribution_benchmark.questions import Questions, alike
+
+READINGS = ("p", "margin", "log p")
+"""What is read off the answer; see the module."""
+
+MASK, DELETE = "mask", "delete"
+
+Ids = Int[np.ndarray, "item token"]
+Kept = Bool[np.ndarray, "item variant token"]
+
+
+def _random(questions: Questions, rng: np.random.Generator) -> Ids:
+    pool = questions.input_ids[questions.candidates].numpy()
+    return rng.choice(pool, size=tuple(questions.input_ids.shape))
+
+
+def _same_place(questions: Questions, rng: np.random.Generator) -> Ids:
+    """Of every place, what stands there in another question: of the same length, where there are several."""
+    ids, candidates = questions.input_ids.numpy(), questions.candidates.numpy()
+    lengths = questions.attention_mask.sum(1).numpy()
+    alike = lengths[:, None] == lengths
+    chances = rng.random((len(ids), *ids.shape)) + alike[..., None]  # of item, other item and place
+    chances[~np.broadcast_to(candidates, chances.shape)] = -1
+    itself = np.arange(len(ids))
+    chances[itself, itself] = -0.5  # where no other question has a token there, it stays
+    return np.take_along_axis(ids, chances.argmax(1), 0)
+
+
+def _counterfactual(questions: Questions, rng: np.random.Generator) -> Ids:
+    if questions.counterfactual is None:
+        raise ValueError(f"{questions.setting} has no counterfactuals, so nothing can be resampled from them")
+    return questions.counterfactual.numpy()
+
+
+FILLINGS: dict[str, Callable[[Questions, np.random.Generator], Ids]] = {
+    "random": _random,
+    "replace": _same_place,
+    "resample": _counterfactual,
+}
+"""Operators that put another token in the place of one that is taken away: name -> what stands there."""
+
+OPERATORS = (MASK, DELETE, *FILLINGS)
+"""Ways to take tokens away; see the module."""
+
+
+class Case:
+    """A model and questions about it, asked again and again on some of their tokens; nothing is asked twice.
+
+    Args:
+        model: any that scores the next token, or a class, at every position; masking takes one that can be
+            given a mask under which the others keep their positions.
+        questions: what is asked, on the CPU or not; each has a foil.
+        draws: how often what stands in the place of a token is drawn; answers are means over them.
+        seed: of what is drawn.
+        batch_size: prompts at once.
+
+    Raises:
+        ValueError: a question has no foil, or there are none.
+    """
+
+    def __init__(
+        self, model: nn.Module, questions: Questions, *, draws: int = 2, seed: int = 0, batch_size: int = 256
+    ) -> None:
+        if questions.foil is None or not len(questions):
+            raise ValueError(f"{questions.setting}: there should be questions, each with a foil")
+        self.model, self.questions, self.batch_size = model, questions.to("cpu"), batch_size
+        self.seed, self.draws = seed, draws
+        self.candidates: Bool[np.ndarray, "item token"] = self.questions.candidates.numpy()
+        self.truth: Bool[np.ndarray, "item token"] = self.questions.truth.numpy()
+        self._causal = is_causal(model)
+        self._device = next(model.parameters()).device
+        self._known: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+        coins = np.random.default_rng(seed)
+        self._of_token = coins.integers(2**64, size=self.candidates.shape[1], dtype=np.uint64)
+        self._of_item = coins.integers(2**64, size=len(self.candidates), dtype=np.uint64)
+
+    def answers(self, operator: str, reading: str, kept: Kept) -> Float[np.ndarray, "item variant"]:
+        """The answer on some of the candidates only, the others taken away."""
+        for name, there in ((operator, OPERATORS), (reading, READINGS)):
+            if name not in there:
+                raise ValueError(f"should be one of {', '.join(there)}; got {name!r}")
+        left = (kept | ~self.candidates[:, None]) & self.questions.attention_mask.numpy()[:, None]
+        keys = self._keys(left)
+        new, rows = np.unique(keys, return_index=True)
+        known, found = self._known.get(operator, (new[:0], np.zeros((0, len(READINGS)))))
+        unknown = ~np.isin(new, known)
+        if unknown.any():
+            item, variant = np.divmod(rows[unknown], keys.shape[1])
+            known = np.concatenate([known, new[unknown]])
+            found = np.concatenate([found, self._asked(operator, item, left[item, variant])])
+            order = np.argsort(known)
+            known, found = known[order], found[order]
+            self._known[operator] = known, found
+        return found[np.searchsorted(known, keys), READINGS.index(reading)]
+
+    def _keys(self, left: Kept) -> UInt64[np.ndarray, "item variant"]:
+        """A number for every prompt: the sum of random ones, so that two prompts share one once in 2^64."""
+        sums = np.where(left, self._of_token, np.uint64(0)).sum(-1, dtype=np.uint64)
+        return sums + self._of_item[:, None]
+
+    def _asked(
+        self, operator: str, item: Int[np.ndarray, " row"], left: Bool[np.ndarray, "row token"]
+    ) -> Float[np.ndarray, "row reading"]:
+        q, which = self.questions, torch.from_numpy(item)
+        ids, query, seen = q.input_ids[which], q.query[which], torch.from_numpy(left)
+        if operator == MASK:
+            return self.readings(ids, self.ends(which), query, which, seen)
+        if operator == DELETE:
+            order = (~seen).int().argsort(dim=1, stable=True)  # what is left moves to the beginning
+            before = seen & (torch.arange(seen.shape[1]) < query[:, None])
+            packed, moved = ids.gather(1, order), before.sum(1)
+            return self.readings(packed, moved + 1 if self._causal else seen.sum(1), moved, which)
+        rng, once = np.random.default_rng(self.seed), operator == "resample"
+        found = [
+            torch.where(seen, ids, torch.from_numpy(FILLINGS[operator](q, rng))[which])
+            for _ in range(1 if once else self.draws)
+        ]
+        ends = self.ends(which)
+        return np.mean([self.readings(each, ends, query, which) for each in found], axis=0)
+
+    def ends(self, which: Int[Tensor, " row"]) -> Int[Tensor, " row"]:
+        """How many tokens are read: all, or those that the query of a causal model sees."""
+        q = self.questions
+        return (q.query + 1 if self._causal else q.attention_mask.sum(1))[which]
+
+    @torch.no_grad()
+    def readings(
+        self,
+        ids: Int[Tensor, "row token"],
+        ends: Int[Tensor, " row"],
+        query: Int[Tensor, " row"],
+        which: Int[Tensor, " row"],
+        seen: Bool[Tensor, "row token"] | None = None,
+    ) -> Float[np.ndarray, "row reading"]:
+        """What is read off the answers to prompts of these tokens, up to their ends."""
+        q, found = self.questions, torch.zeros(len(ids), len(READINGS), dtype=torch.float64)
+        assert q.foil is not None
+        with evaluating(self.model):
+            for end, rows in alike(ends, most=self.batch_size):
+                logits = self._logits(
+                    ids[rows, :end], query[rows], None if seen is None else seen[rows, :end]
+                )
+                log_p = logits.cpu().double().log_softmax(-1)
+                right, foil = (log_p.gather(1, each[which[rows], None])[:, 0] for each in (q.target, q.foil))
+                found[rows] = torch.stack([(right - foil).sigmoid(), right - foil, right], 1)
+        return found.numpy()
+
+    def _logits(
+        self,
+        ids: Int[Tensor, "row token"],
+        query: Int[Tensor, " row"],
+        seen: Bool[Tensor, "row token"] | None,
+    ) -> Float[Tensor, "row class"]:
+        ids, first = ids.to(self._device), int(query.min())
+        if seen is None:
+            logits = logits_of(self.model, ids, start=first)
+        elif "attention_mask" in inspect.signature(self.model.forward).parameters:
+            logits = logits_seeing(self.model, ids, seen.to(self._device), first)
+        else:
+            raise ValueError(
+                f"{type(self.model).__name__} does not take a mask, so tokens cannot be hidden from it: "
+                f"take another operator than {MASK!r}"
+            )
+        return logits[torch.arange(len(ids)), query.to(logits.device) - first]
+
+
+def single_effect(case: Case, operator: str, reading: str) -> Float[np.ndarray, "item token"]:
+    """What is lost when one candidate alone is taken away; 0 of what is no candidate."""
+    n = case.candidates.shape[1]
+    kept = np.concatenate([np.ones((1, n), bool), ~np.eye(n, dtype=bool)])
+    answers = case.answers(operator, reading, np.repeat(kept[None], len(case.candidates), 0))
+    return np.where(case.candidates, answers[:, :1] - answers[:, 1:], 0.0)

@@ -1,0 +1,193 @@
+r"""ROAR: take away what a measure names first, train the model again, and see how far the answer is lost.
+
+Of every sequence, those of training too, the one candidate that a measure puts first is taken away: a symbol
+that stands nowhere else is put in its place. The better the measure, the more of the answers should be lost.
+Three judges differ in the model that is asked then:
+
+    as it was           the model itself, which has never met that symbol
+    ROAR                trained again with this measure's tokens taken away: one model per measure
+    random places       trained again once, with as many taken away at random places: one model for all
+
+What ROAR takes away can tell what it was: a model that counts, and is trained with one of the counted symbols
+missing from every sequence, learns to add one. At random places nothing can be learned of what a measure
+would have named.
+
+All three are protocols, as `book.chapters.faithfulness_metrics.protocols` has them: they train on three of
+four questions and judge by the others, so that their numbers of the former are NaN. Models are trained from
+the weights that they have, for `STEPS` steps, on the one answer that is asked for.
+
+References:
+    Hooker et al. 2019, *A Benchmark for Interpretability Methods in Deep Neural Networks*: remove and retrain
+    (ROAR); there from random weights, of images. Rong et al. 2022, *A Consistent and Efficient Evaluation
+    Strategy for Attribution Methods*: the place of what was removed can tell the class.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Bool
+from torch import Tensor, nn
+
+from attnlib.generators.base import IGNORE, Batch
+from attnlib.generators.tokenizer import UNK_ID
+from attnlib.training import Plan, fit, token_loss
+from book.chapters.attribution_benchmark.asked import about_programs
+from book.chapters.attribution_benchmark.measured import scored
+from book.chapters.attribution_benchmark.questions import Question, gathered, some
+from book.chapters.attribution_benchmark.settings import SETTINGS
+from book.chapters.faithfulness_metrics.beyond import BEFORE, TAU, Prediction, by_judge, by_measure
+from book.chapters.faithfulness_metrics.judged import PLAUSIBILITY, RUNGS, Judged, judge
+from book.chapters.faithfulness_metrics.protocols import Numbers, Protocol, Scores, first_tokens
+from book.chapters.faithfulness_metrics.removal import Case
+
+AS_IT_WAS, ROAR, RANDOM = "as it was", "ROAR", "random places"
+
+ASKED = ("reverse", "sort", "hist, supervised")
+"""Settings whose models are trained again in seconds: one source, one that is found by its rank, several."""
+
+MEASURES = (
+    "raw attention, last layer",
+    "rollout",
+    "gradient x embedding",
+    "AttnLRP",
+    "blank-out",
+    "activation patching",
+)
+
+QUESTIONS, LENGTH, TESTED = 4000, 12, 4
+"""Sequences and their symbols; every `TESTED`th is judged by, and never trained on."""
+
+STEPS, BATCH, RATE = 300, 128, 1e-3
+
+PREDICTED = (
+    Prediction(
+        "Trained again measure by measure, the truth loses less than random places where symbols are counted",
+        by_measure(ROAR, RUNGS[-1], RUNGS[0]),
+        ("hist, supervised",),
+    ),
+    Prediction(
+        "Random places, trained once, agree better with the known answers than ROAR does",
+        by_judge(TAU, RANDOM, ROAR),
+    ),
+    Prediction("They put fewer measures before the truth than ROAR does", by_judge(BEFORE, ROAR, RANDOM)),
+)
+"""Written before the first run of this part."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Batches of rows that are drawn anew at every step; a function of the step alone."""
+
+    rows: Batch
+    seed: int
+
+    def __call__(self, step: int) -> Batch:
+        """The batch of a step."""
+        some = np.random.default_rng([self.seed, step]).integers(len(self.rows), size=BATCH)
+        return _rows(self.rows, torch.from_numpy(some))
+
+
+def _rows(batch: Batch, rows: Tensor) -> Batch:
+    return Batch(batch.input_ids[rows], batch.target_ids[rows], batch.attention_mask[rows])
+
+
+def tested(n: int) -> Bool[Tensor, " item"]:
+    """Which of so many questions a model is judged by."""
+    return torch.arange(n) % TESTED == 0
+
+
+def without(case: Case, taken: Bool[np.ndarray, "item token"]) -> Batch:
+    """The questions with some tokens taken away, as batches of which one answer is asked for."""
+    q = case.questions
+    targets = torch.full_like(q.input_ids, IGNORE)
+    targets[torch.arange(len(q)), q.query] = q.target
+    return Batch(q.input_ids.masked_fill(torch.from_numpy(taken), UNK_ID), targets, q.attention_mask)
+
+
+def trained_again(case: Case, batch: Batch) -> nn.Module:
+    """The case's model, trained on those of the questions that it is not judged by."""
+    model = copy.deepcopy(case.model)
+    plan = Plan(
+        steps=STEPS,
+        learning_rate=RATE,
+        schedule="onecycle",
+        evaluate_every=STEPS,
+        seed=case.seed,
+        device=str(next(model.parameters()).device),
+    )
+    fit(model, Drawn(_rows(batch, ~tested(len(batch))), case.seed), token_loss(), plan, progress=False)
+    return model
+
+
+@torch.no_grad()
+def lost(model: nn.Module, batch: Batch) -> Numbers:
+    """1 where the answer is wrong, 0 where it is right; NaN where the model may be trained on it."""
+    device, asked = next(model.parameters()).device, batch.target_ids != IGNORE
+    found = model(**batch.to(device).inputs).logits.argmax(-1).cpu()
+    wrong = (found[asked] != batch.target_ids[asked]).double()
+    return np.where(tested(len(batch)), wrong, np.nan)
+
+
+Again = Callable[[Case, Batch], nn.Module]
+
+
+def _judged_by(choose: Callable[[Case, Scores], Again]) -> Protocol:
+    """The protocol that asks the model chosen for every measure, with its first token taken away."""
+
+    def protocol(case: Case, scores: Scores) -> Numbers:
+        model_for, once = choose(case, scores), np.ones((len(scores), 1), dtype=int)
+        first = first_tokens(case, scores, once)[:, :, 0]
+        batches = [without(case, first[:, m]) for m in range(scores.shape[1])]
+        return np.stack([lost(model_for(case, batch), batch) for batch in batches], 1)
+
+    return protocol
+
+
+def _once(case: Case, scores: Scores) -> Again:
+    coins = np.random.default_rng([case.seed, STEPS]).random((len(scores), 1, scores.shape[-1]))
+    taken = first_tokens(case, coins, np.ones((len(scores), 1), dtype=int))[:, 0, 0]
+    model = trained_again(case, without(case, taken))
+    return lambda case, batch: model
+
+
+JUDGES: dict[str, Protocol] = {
+    AS_IT_WAS: _judged_by(lambda case, scores: lambda case, batch: case.model),
+    ROAR: _judged_by(lambda case, scores: trained_again),
+    RANDOM: _judged_by(_once),
+}
+"""Name -> protocol; see the module."""
+
+
+def questions_of(p: Any, name: str, n: int = QUESTIONS) -> list[Question]:
+    """Questions about sequences of one length, which models of every seed are asked."""
+    chapter = SETTINGS[name].chapter(p)
+    lang, length = chapter.lang(name.removesuffix(", supervised")), min(LENGTH, chapter.length)
+    drawn = lang.sequences(n, split="test", min_length=length, max_length=length)
+    return [*some(n, about_programs(lang, drawn, others=p.others))]
+
+
+def judged(p: Any, names: Iterable[str] = ASKED, n: int = QUESTIONS) -> list[Judged]:
+    """What the three judges say of `MEASURES` and of the ladder, of every model."""
+    found = []
+    for name in names:
+        asked = questions_of(p, name, n)
+        for seed in SETTINGS[name].seeds(p)[: p.seeds]:
+            model, _ = SETTINGS[name].make(p, seed, others=p.others)
+            whole = gathered(name, model, asked)
+            case = Case(model.to(p.torch_device), whole.where(whole.right), seed=seed)
+            scores = scored(case.model, case.questions, MEASURES, batch_size=256).scores
+            found.append(judge(name, seed, case, scores, JUDGES))
+    return found
+
+
+def within_bounds(lost: pd.DataFrame) -> pd.DataFrame:
+    """The table by measure, its intervals within what a share can be; plausibility may be below 0."""
+    lowest = np.where(lost["judge"] == PLAUSIBILITY, -np.inf, 0.0)
+    return lost.assign(low=lost["low"].clip(lower=lowest), high=lost["high"].clip(upper=1.0))

@@ -1,0 +1,578 @@
+"""Tables of the chapter `faithfulness_metrics`, and what is kept of a run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from attnlib.stats.intervals import NOTHING, Estimate
+from attnlib.stats.seeds import over_seeds
+from book.chapters.attribution_benchmark import method_tables
+from book.chapters.attribution_benchmark.settings import FURTHER, were_told
+from book.chapters.attribution_benchmark.tables import ahead_of, first_elsewhere
+from book.chapters.display import display_name
+from book.chapters.faithfulness_metrics.fitted import LEARNED
+from book.chapters.faithfulness_metrics.judged import (
+    PLAUSIBILITY,
+    Judged,
+    difference,
+    estimate,
+    measures_by,
+    over_settings,
+)
+from book.chapters.faithfulness_metrics.predictions import (
+    CONFIRMING,
+    EXPECTED,
+    GROUPS,
+    JUDGING,
+    LADDER,
+    MASKING,
+    RECORDED_CHOICE,
+    TODAY,
+    chosen,
+    halves,
+)
+from book.chapters.faithfulness_metrics.removal import Case
+from book.chapters.faithfulness_metrics.soft import SOFT
+from book.chapters.later import MEASURES as LATER
+from book.chapters.records.numbers import in_words
+
+COLUMNS = ("tau", "somers", "ladder", "above", "before", "halves", "known halves")
+"""What `judged.agreement` says of a protocol in a setting."""
+
+ESTIMATE = Estimate._fields
+"""The columns of a number with its interval."""
+
+FEW = 0.1
+"""So large a share of the methods may score above ground truth for it to be said to come first."""
+
+ALL = "all settings"
+
+CHOSEN, UNTOLD = "chosen", "chosen, not told R"
+"""What the text calls the judge of the rule, and that of the same rule among those that are not told R."""
+
+TOLD = "without the first R"
+"""The form that is told how many sources there are, which nobody knows where the answer is not known."""
+
+ALONE = "tau without measures that do the same"
+"""What rows of a record are called that leave out the measures of `SHARED`."""
+
+NEEDS = {
+    "nothing but the prompt": ("mask", "delete"),
+    "tokens that such prompts have": ("random",),
+    "other prompts of the same form": ("replace",),
+    "a counterfactual of each prompt": ("resample",),
+}
+"""What one has to have for an operator."""
+
+USED = "to be used with "
+"""How rows begin that say which judge the rule chooses of those that one can ask."""
+
+KNOWN = "the known answers"
+"""What stands in the place of a protocol where measures are ranked by plausibility."""
+
+AS_EVER, HIDDEN, GAINED = "trained as ever", "trained with keys hidden", "gained by keys hidden"
+"""What rows about models that were trained in two ways are called, and their difference."""
+
+SIGN, NO_SIGN = "with their sign", "gained without sign"
+"""What rows about measures with a sign are called, and what the absolute value has more."""
+
+SHARED = {
+    "mask": ("blank-out", "AtMan", "attention knockout", "ContextCite", "KernelSHAP", LEARNED),
+    "resample": ("activation patching", "attribution patching"),
+    "replace": ("activation patching", "attribution patching", "ReAGent"),
+}
+"""Measures that do to the model what an operator does: a protocol with it may favour them."""
+
+ROLLOUT = "rollout"
+
+LEADER = "AttnLRP"
+"""The measure that the recorded run puts first."""
+
+AHEAD = {"judges": "protocol", f"measures by {KNOWN}": "method", "measures by the judge": "method"}
+"""The parts of `later_against`, and what their rows are of."""
+
+
+def same_as_a_judge(judges: Mapping[str, str]) -> list[str]:
+    """The measures that do to the model what one of these protocols does."""
+    operators = {operator for operator in SHARED for judge in judges.values() if f", {operator}, " in judge}
+    return sorted({measure for operator in operators for measure in SHARED[operator]})
+
+
+def case_table(cases: Mapping[tuple[str, int], Case]) -> pd.DataFrame:
+    """What was asked, a row per setting: models, questions of each, candidates and sources per question."""
+    rows = [
+        {
+            "setting": setting,
+            "models": 1,
+            "questions": len(case.questions),
+            "candidates": case.candidates.sum(1).mean(),
+            "sources": case.truth.sum(1).mean(),
+        }
+        for (setting, _), case in cases.items()
+    ]
+    groups = pd.DataFrame(rows).groupby("setting", sort=False)
+    return groups.mean().assign(models=groups.size()).reset_index()
+
+
+def named_judges(table: pd.DataFrame) -> dict[str, str]:
+    """The protocols that the text speaks of, by what it calls them; the best one if none is there."""
+    untold = table[~table["protocol"].str.startswith(TOLD)]
+    choice = (
+        (RECORDED_CHOICE, EXPECTED)
+        if table["setting"].isin(FURTHER).all()
+        else (chosen(table), chosen(untold))
+    )
+    found = {CHOSEN: choice[0], UNTOLD: choice[1], "expected": EXPECTED, "usual": TODAY}
+    asked = set(table["protocol"])
+    named = {name: judge for name, judge in found.items() if judge is not None and judge in asked}
+    return named or {"best here": str(over_settings(table)["protocol"].iloc[0])}
+
+
+def protocol_table(table: pd.DataFrame) -> pd.DataFrame:
+    """Every protocol, a row each, the best first: means over settings, and tau's interval over them."""
+    others = table.groupby("protocol", sort=False)[list(COLUMNS[1:])].mean().reset_index()
+    return over_settings(table).merge(others, on="protocol").assign(out=lambda rows: rows["ladder"] < LADDER)
+
+
+def grid(table: pd.DataFrame) -> pd.DataFrame:
+    """Mean tau over settings: a row per form, a column per operator and reading."""
+    means = over_settings(table[~table["protocol"].isin(SOFT)])
+    parts = means["protocol"].str.rsplit(", ", n=2, expand=True)
+    means = means.assign(form=parts[0], operator=parts[1], reading=parts[2])
+    return means.pivot_table(index="form", columns=["operator", "reading"], values="value", sort=False)
+
+
+def by_setting(table: pd.DataFrame) -> pd.DataFrame:
+    """Tau of the protocols that the text speaks of, and of plausibility with itself, a row per setting."""
+    wide = table.pivot(index="setting", columns="protocol", values="tau").loc[table["setting"].unique()]
+    found = pd.DataFrame({names: wide[judge] for judge, names in _all_names(named_judges(table)).items()})
+    known = table.drop_duplicates("setting").set_index("setting")["known halves"]
+    return found.assign(**{"known answers, by halves": known}).reset_index()
+
+
+def decision_table(table: pd.DataFrame) -> pd.DataFrame:
+    """Which judge to use with what one has: of those that are not told R, chosen by the rule."""
+    rows = []
+    operators = table["protocol"].str.rsplit(", ", n=2).str[1]
+    for there, among in NEEDS.items():
+        some = table[operators.isin(among) & ~table["protocol"].str.startswith(TOLD)]
+        judge = chosen(some)
+        confirmed = some[some["setting"].isin(CONFIRMING) & (some["protocol"] == judge)]
+        if len(confirmed):
+            rows.append((there, judge, *estimate(confirmed["tau"])))
+    return pd.DataFrame(rows, columns=["there", "protocol", *ESTIMATE])
+
+
+def retrained_table(table: pd.DataFrame, again: pd.DataFrame) -> pd.DataFrame:
+    """Tau about models trained as ever and with keys hidden, of the same settings, and the difference."""
+    wide = [each.pivot(index="setting", columns="protocol", values="tau") for each in (table, again)]
+    rows = []
+    for protocol in [name for name in (TODAY, MASKING, EXPECTED) if all(name in each for each in wide)]:
+        hidden = wide[1][protocol]
+        before = wide[0][protocol].reindex(hidden.index)
+        numbers = {AS_EVER: estimate(before), HIDDEN: estimate(hidden), GAINED: difference(hidden - before)}
+        rows += [(protocol, name, *found) for name, found in numbers.items()]
+    return pd.DataFrame(rows, columns=["protocol", "settings", *ESTIMATE])
+
+
+def apart_table(table: pd.DataFrame, apart: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Tau on questions of a kind, and its lead over tau on those answered rightly in distribution."""
+    rows = []
+    for kind, there in apart.items():
+        for protocol, part in there.groupby("protocol", sort=False):
+            both = part.merge(table[["setting", "protocol", "tau"]], on=["setting", "protocol"])
+            gained = difference(both["tau_x"] - both["tau_y"])
+            rows.append((kind, protocol, both["tau_y"].mean(), *gained))
+    return pd.DataFrame(rows, columns=["kind", "protocol", "usual", *ESTIMATE])
+
+
+def against(numbers: pd.DataFrame, first: str, others: Iterable[str]) -> pd.DataFrame:
+    """How far others are ahead of one, setting by setting: see `ahead_of`."""
+    wide = numbers.pivot(index="setting", columns="method", values="value")
+    rows = [
+        (name, wide[[first, name]].dropna()[first].mean(), *ahead_of(numbers, name, first))
+        for name in others
+        if {first, name} <= set(wide)
+    ]
+    return pd.DataFrame(rows, columns=["method", "usual", *ESTIMATE])
+
+
+def later_against(judged: Sequence[Judged], table: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Judges and measures that came after the recorded run, each against the one that led there."""
+    taus = table[["setting", "protocol", "tau"]].set_axis(["setting", "method", "value"], axis=1)
+    judges = sorted(name for name in set(taus["method"]) if name.startswith("MAS, ") or name in SOFT)
+    found = [against(taus, EXPECTED, judges).rename(columns={"method": "protocol"})]
+    for protocol in (PLAUSIBILITY, EXPECTED):
+        asked = [each for each in judged if protocol in each.numbers]
+        found.append(against(measures_by(asked, protocol), LEADER, (*LATER, LEARNED)))
+    return {about: each for about, each in zip(AHEAD, found, strict=True) if len(each)}
+
+
+def told_apart(rows: pd.DataFrame, name: str, ahead: bool = True) -> str:
+    """Those whose interval of the difference lies above 0, or below, in words; "none" if none does."""
+    some = rows[rows["low"] > 0 if ahead else rows["high"] < 0]
+    found = [f"{display_name(row[name])} {in_words(row).brief}" for row in some.to_dict("records")]
+    return "; ".join(found) or "none"
+
+
+def sign_table(judged: Iterable[Judged], unsigned: Iterable[Judged], by: Mapping[str, str]) -> pd.DataFrame:
+    """What measures with a sign gain if only its absolute value is taken."""
+    rows = []
+    for name, protocol in by.items():
+        both = measures_by(judged, protocol).merge(
+            measures_by(unsigned, protocol), on=["setting", "method"], suffixes=("", "_unsigned")
+        )
+        for method, part in both.groupby("method", sort=False):
+            gained = over_seeds((part["value_unsigned"] - part["value"]).to_numpy(float))
+            rows.append((method, name, part["value"].mean(), *gained))
+    return pd.DataFrame(rows, columns=["method", "by", "signed", *ESTIMATE])
+
+
+def recorded(
+    table: pd.DataFrame,
+    apart: pd.DataFrame,
+    measured: Mapping[str, pd.DataFrame],
+    predictions: pd.DataFrame,
+    signs: pd.DataFrame,
+    again: pd.DataFrame,
+    more: Mapping[str, pd.DataFrame] | None = None,
+) -> pd.DataFrame:
+    """What is kept of a run, a row per number."""
+    named = named_judges(table)
+    means = pd.concat(
+        [over_settings(table, what).assign(run=ALL, what=what) for what in COLUMNS], ignore_index=True
+    )
+    groups = halves(table, [*dict.fromkeys(named.values())])
+    groups = groups[groups["settings"] != "all"].rename(columns={"settings": "run"}).assign(what="tau")
+    names = pd.DataFrame(
+        [(ALL, f"{name} is", judge, 1.0, 1) for name, judge in named.items()],
+        columns=["run", "what", "protocol", "value", "n"],
+    )
+    long = table.melt(["setting", "protocol"], COLUMNS, "what", "value").rename(columns={"setting": "run"})
+    long = long[long["protocol"].isin(named.values()) | long["what"].eq("tau")].assign(n=1)
+    alone = over_settings(apart).assign(run=ALL, what=ALONE)
+    alone = alone[alone["protocol"].isin(named.values())]
+    best = [
+        each.assign(what=f"{protocol} ranks", protocol=each["method"])
+        for protocol, there in measured.items()
+        for each in (
+            ranked(there, protocol).assign(run=ALL, n=lambda means: means["settings"]),
+            there.assign(run=there["setting"], n=1),
+        )
+    ]
+    came = predictions.assign(run=ALL, what="expected", protocol=predictions["prediction"])
+    gained = signs.assign(run=ALL, what=NO_SIGN + ", by " + signs["by"], protocol=signs["method"])
+    signed = gained.assign(what=SIGN + ", by " + signs["by"], value=signs["signed"], low=None, high=None)
+    ways = retrained_table(table, again)
+    hidden = again[again["protocol"].isin(ways["protocol"])]
+    hidden = hidden.assign(run=hidden["setting"], what=HIDDEN, value=hidden["tau"], n=1)
+    ways = ways.assign(run=ALL, what=ways["settings"])
+    decided = decision_table(table)
+    decided = decided.assign(run=ALL, what=USED + decided["there"])
+    parts = [
+        names,
+        means,
+        groups,
+        long,
+        alone,
+        *best,
+        came,
+        signed,
+        gained,
+        ways,
+        hidden,
+        decided,
+        part_rows(more or {}),
+    ]
+    rows = pd.concat([part for part in parts if len(part)], ignore_index=True).dropna(subset="value")
+    rows = rows.assign(metric=rows["what"] + ": " + rows["protocol"], n=rows["n"].astype(int))
+    return rows[["run", "metric", *ESTIMATE]]
+
+
+def ranked(measured: pd.DataFrame, by: str) -> pd.DataFrame:
+    """Methods in the order of their mean over settings, by `KNOWN` or by a metric, which has no upper end."""
+    return method_tables.over_settings(measured, 1.0 if by == KNOWN else math.inf)
+
+
+PART = "part"
+"""What rows about what else was asked begin with."""
+
+
+def part_rows(more: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Tables of what else was asked, a row per number."""
+    tables = []
+    for part, table in more.items():
+        texts = [name for name in table if name not in ("usual", "value", "low", "high", "n")]
+        of: Any = table[texts].agg("; ".join, axis=1) if len(table) else []
+        rows = table.assign(run=ALL, what=f"{PART} {part}", protocol=of)
+        tables.append(rows)
+        if "usual" in table:
+            usual = rows.assign(what=f"{PART} {part}, usual", value=table["usual"], low=None, high=None)
+            tables.append(usual)
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+
+
+def part_table(rows: pd.DataFrame, part: str, texts: Sequence[str]) -> pd.DataFrame:
+    """The table of `part_rows` again, of the record that asked the most settings of those that have it."""
+    columns = [*texts, "usual", *ESTIMATE]
+    if rows.empty or not (of_part := rows["metric"].str.startswith(f"{PART} {part}: ")).any():
+        return pd.DataFrame(columns=columns)
+    there = widest(rows[rows["record"].isin(rows.loc[of_part, "record"])])
+    found = there[of_part[there.index]]
+    parts = found["metric"].str.removeprefix(f"{PART} {part}: ").str.split("; ", expand=True)
+    found = found.assign(**{name: parts[i] for i, name in enumerate(texts)})
+    usual = there.loc[there["metric"].str.startswith(f"{PART} {part}, usual: "), "value"].to_numpy()
+    found = found.assign(usual=usual) if len(usual) else found
+    return found[[name for name in columns if name in found]].reset_index(drop=True)
+
+
+FAR = 1.25
+"""A measure's number, where noise alone is 0 and the truth 1, from which on a judge has failed: one may put a
+measure that names the weightiest source first a little before the truth, which does not know it."""
+
+
+def works(measured: pd.DataFrame) -> pd.Series:
+    """Of numbers by a judge, whether they are of a setting in which it puts no measure beyond `FAR`."""
+    return measured.groupby("setting")["value"].transform("max") < FAR
+
+
+FREE = "confirmed on, heads not told"
+"""Those settings that did not choose, and whose heads nobody told where to look: see `are_free`."""
+
+
+def are_free(settings: pd.Series) -> pd.Series:
+    """Of settings, whether they are among `FREE`."""
+    return did_not_choose(settings) & ~were_told(settings)
+
+
+def did_not_choose(settings: pd.Series) -> pd.Series:
+    """Of settings, whether no judge was chosen by them."""
+    return settings.isin([*CONFIRMING, *FURTHER])
+
+
+def ahead_of_usual(kept: Kept) -> pd.DataFrame:
+    """How much more tau the judge `UNTOLD` has than the usual one, setting by setting."""
+    tau = kept.rows[kept.rows["what"] == "tau"].pivot(index="run", columns="protocol", values="value")
+    tau = tau.loc[~tau.index.isin([*GROUPS, ALL])]
+    ahead = tau[kept.judges[UNTOLD]] - tau[kept.judges["usual"]]
+    names = ahead.index.to_series()
+    some = {"confirmed on": did_not_choose(names), FREE: are_free(names), "all": names.notna()}
+    rows = [(name, *difference(ahead[those])) for name, those in some.items()]
+    return pd.DataFrame(rows, columns=["settings", *ESTIMATE])
+
+
+def beside_the_first(measured: pd.DataFrame, method: str = ROLLOUT) -> pd.DataFrame:
+    """How far a measure, and the second, are behind the first of all, by the judge that was chosen."""
+    rows = []
+    for name, part in {"all": measured, "free": measured[are_free(measured["setting"])]}.items():
+        ranking = ranked(part, CHOSEN).rename(columns={"settings": "n"})
+        whole = ranking[ranking["rank"].notna()].set_index("method")
+        first, second = [*whole.index, "not run", "not run"][:2]
+        for place, of in {"the first": first, "the second": second, method: method}.items():
+            rows.append(
+                {
+                    "settings": name,
+                    "place": place,
+                    "method": of,
+                    **whole.reindex([of]).fillna({"n": 0}).iloc[0],
+                }
+            )
+        ahead = {
+            "the second": ahead_of(part, first, second) if second in whole.index else NOTHING,
+            method: first_elsewhere(part, method) if method in whole.index else NOTHING,
+        }
+        rows += [
+            {"settings": name, "place": f"ahead of {of}", **each._asdict()} for of, each in ahead.items()
+        ]
+    columns = ["settings", "place", "method", *ESTIMATE, "rank_low", "rank_high"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+class Kept(NamedTuple):
+    """What a record says.
+
+    Attributes:
+        rows: all of it.
+        judges: the protocols that the text speaks of, by what it calls them.
+        halves: their tau, as `predictions.halves`, with the `judge` as the text calls it.
+        by_setting: their tau by setting, of those with several names once, under all of them.
+        rankings: of measures, by what the text calls the judge, or `KNOWN`: columns `method`, `value`, `low`,
+            `high`, `n` and `rank`, which those have that all settings have.
+        measured: what every measure gets in every setting, by the same names: columns `setting`, `method` and
+            `value`; empty in a record from before that was kept.
+        signs: of `sign_table`.
+        retrained: of `retrained_table`.
+        decision: of `decision_table`.
+        before: the share of methods that a protocol puts before ground truth with its best completion:
+            columns `setting`, `protocol` and `value`; empty in a record from before that was kept.
+        failed: the settings in which a metric puts a method beyond `FAR`, by the same names as `measured`.
+    """
+
+    rows: pd.DataFrame
+    judges: dict[str, str]
+    halves: pd.DataFrame
+    by_setting: pd.DataFrame
+    rankings: dict[str, pd.DataFrame]
+    measured: dict[str, pd.DataFrame]
+    signs: pd.DataFrame
+    retrained: pd.DataFrame
+    decision: pd.DataFrame
+    before: pd.DataFrame
+    failed: dict[str, list[str]]
+
+    def by_setting_of(self, what: str) -> pd.DataFrame:
+        """One of `COLUMNS`, a row per setting and protocol: columns `setting`, `protocol` and `value`."""
+        return _by_setting(self.rows, what)
+
+
+def widest(rows: pd.DataFrame) -> pd.DataFrame:
+    """Of all records of the chapter, the one that asked the most settings, and of such the most judges."""
+    if rows.empty:
+        return rows
+    sizes = rows.groupby("record")["run"].agg(["nunique", "size"])
+    return rows[rows["record"] == sizes.sort_values(["nunique", "size"]).index[-1]]
+
+
+def with_further(first: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of one record, and those of `FURTHER` settings in the record that asked most of them."""
+    others = rows[rows["run"].isin(FURTHER) & ~rows["run"].isin(first["run"])]
+    return pd.concat([first, widest(others)], ignore_index=True)
+
+
+def with_best_truth(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of the records that give ground truth its best completion in most settings; see `judged`."""
+    if rows.empty:
+        return rows
+    whole = rows["metric"].eq(f"before: {TODAY}") & rows["run"].eq(ALL) & (rows["n"] > len(JUDGING) / 2)
+    return rows[rows["record"].isin(rows.loc[whole, "record"])]
+
+
+def truth_clause(share: Any) -> str:
+    """What the share of methods above ground truth says of a metric; `share` has `low` and `high`."""
+    if share is None:
+        return "was not run"
+    if share["low"] > FEW:
+        return "speaks against the standard metric"
+    return f"does not {'speak' if share['high'] < FEW else 'decide'} against the standard metric"
+
+
+def of_record(rows: pd.DataFrame) -> Kept:
+    """What `recorded` was given, of the rows of one record; all empty where there is none."""
+    rows = rows.reindex(columns=["run", "metric", *ESTIMATE])
+    what, _, of = (rows["metric"].map(lambda name, i=i: name.partition(": ")[i]) for i in range(3))
+    rows = rows.assign(what=what.astype(str), protocol=of.astype(str))
+    named = rows[rows["what"].str.endswith(" is")]
+    judges = dict(zip(named["what"].str.removesuffix(" is"), named["protocol"], strict=True))
+    tau = rows[(rows["what"] == "tau") & rows["protocol"].isin(judges.values())]
+    groups = tau["run"].isin(GROUPS)
+    names = _all_names(judges)
+    settings = tau[~groups & (tau["run"] != ALL)].assign(judge=lambda some: some["protocol"].map(names))
+    whole = rows[rows["run"] == ALL]
+    called = {KNOWN: KNOWN} | judges
+    ways = whole[whole["what"].isin([AS_EVER, HIDDEN, GAINED])].assign(settings=lambda some: some["what"])
+    used = whole[whole["what"].str.startswith(USED)]
+    used = used.assign(there=used["what"].str.removeprefix(USED))
+    return Kept(
+        rows,
+        judges,
+        called_as(judges, tau[groups].rename(columns={"run": "settings"})),
+        settings.pivot(index="run", columns="judge", values="value")
+        .reindex(columns=[*names.values()])
+        .reset_index(names="setting"),
+        {name: _ranking(whole, protocol) for name, protocol in called.items()},
+        {name: _measured(rows, protocol) for name, protocol in called.items()},
+        _signs(whole),
+        ways[["protocol", "settings", *ESTIMATE]].reset_index(drop=True),
+        used[["there", "protocol", *ESTIMATE]].reset_index(drop=True),
+        _by_setting(rows, "before"),
+        {},
+    )
+
+
+def pooled(rows: pd.DataFrame) -> Kept:
+    """What all records say of metrics: the widest, and beside it the one that asked most `FURTHER` settings.
+
+    What metrics say of methods is of the records that give ground truth its best completion, where there are
+    such, and without settings in which a metric `failed`.
+    """
+    if rows.empty:
+        return of_record(rows)
+    kept = of_record(with_further(widest(rows), rows))
+    complete = with_best_truth(rows)
+    best = kept if complete.empty else of_record(with_further(widest(complete), rows))
+    measured, failed = {KNOWN: kept.measured[KNOWN]}, {}
+    for name, protocol in kept.judges.items():
+        each = _measured(best.rows, protocol)
+        well = works(each)
+        measured[name], failed[name] = each[well], list(each.loc[~well, "setting"].unique())
+    rankings = {
+        name: ranked(each, name).rename(columns={"settings": "n"})[[*RANKED]]
+        for name, each in measured.items()
+        if len(each)
+    }
+    return kept._replace(
+        measured=measured,
+        rankings=kept.rankings | rankings,
+        before=best.before if len(complete) else best.before[:0],
+        failed=failed,
+    )
+
+
+RANKED = ("method", "value", "low", "high", "n", "rank")
+"""The columns of a ranking of a `Kept`."""
+
+
+def _by_setting(rows: pd.DataFrame, what: str) -> pd.DataFrame:
+    found = rows[rows["what"].eq(what) & ~rows["run"].isin([ALL, *GROUPS])]
+    return found.rename(columns={"run": "setting"})[["setting", "protocol", "value"]]
+
+
+def _ranking(rows: pd.DataFrame, protocol: str) -> pd.DataFrame:
+    found = rows[rows["what"] == f"{protocol} ranks"].rename(columns={"protocol": "method"})
+    everywhere = found["n"] == found["n"].max()
+    found = found.assign(rank=found["value"].where(everywhere).rank(ascending=False, method="first"))
+    return found[[*RANKED]].reset_index(drop=True)
+
+
+def _measured(rows: pd.DataFrame, protocol: str) -> pd.DataFrame:
+    found = rows[(rows["what"] == f"{protocol} ranks") & (rows["run"] != ALL)]
+    found = found.rename(columns={"run": "setting", "protocol": "method"})
+    return found[["setting", "method", "value"]].reset_index(drop=True)
+
+
+def _signs(rows: pd.DataFrame) -> pd.DataFrame:
+    start = f"{NO_SIGN}, by "
+    gained = rows[rows["what"].str.startswith(start)]
+    gained = gained.assign(by=gained["what"].str.removeprefix(start), method=gained["protocol"])
+    signed = rows[rows["what"].str.startswith(f"{SIGN}, by ")].rename(columns={"protocol": "method"})
+    signed = signed.assign(by=signed["what"].str.removeprefix(f"{SIGN}, by "), signed=signed["value"])
+    found = gained.merge(signed[["method", "by", "signed"]], on=["method", "by"])
+    return found[["method", "by", "signed", *ESTIMATE]]
+
+
+def called_as(judges: Mapping[str, str], rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of protocols, again for every name that the text has for one, as `judge`, in the text's order."""
+    return pd.concat(
+        [rows[rows["protocol"] == protocol].assign(judge=name) for name, protocol in judges.items()]
+        or [rows.assign(judge=[])],
+        ignore_index=True,
+    )
+
+
+def each_once(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of `called_as`, of a protocol that the text has several names for once, under all of them."""
+    judges = dict(zip(rows["judge"], rows["protocol"], strict=True))
+    once = rows.assign(judge=rows["protocol"].map(_all_names(judges)))
+    return once.drop_duplicates(["judge", "settings"], ignore_index=True)
+
+
+def _all_names(judges: Mapping[str, str]) -> dict[str, str]:
+    """What the text calls a protocol, by protocol, its names in the text's order."""
+    return {
+        protocol: " = ".join(name for name, judge in judges.items() if judge == protocol)
+        for protocol in judges.values()
+    }

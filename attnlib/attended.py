@@ -24,23 +24,13 @@ def _kernel() -> Any:
 
 
 def is_attended() -> bool:
-    """Whether a person may look on; false in a notebook that a program executes.
-
-    With each cell a front end says whether it can be asked for what `input()` returns (``allow_stdin`` of the
-    Jupyter protocol). JupyterLab can; the programs that execute notebooks cannot.
-    """
+    """Whether a person may look on; in a notebook, if its front end answers `input()` (`allow_stdin`)."""
     kernel = _kernel()
     return kernel is None or kernel.get_parent().get("content", {}).get("allow_stdin", True)
 
 
 def bar(each: Iterable[T] = (), *, shown: bool = True, **settings: Any) -> tqdm[T]:
-    """A progress bar where a person looks on, in a terminal or a live notebook; else nothing is printed.
-
-    Args:
-        each: what is gone through, if not by `update`.
-        shown: false: nothing is printed anywhere.
-        **settings: tqdm's own.
-    """
+    """A progress bar where a person looks on, in a terminal or a live notebook; else nothing is printed."""
     in_terminal = None  # tqdm finds out
     nobody = not is_attended() if _kernel() is not None else in_terminal
     return tqdm(each, disable=nobody if shown else True, **settings)

@@ -38,15 +38,8 @@ def replacing(path: Path, size: int) -> Iterator[Path]:
     """A temporary path to write to, which takes the place of `path` when the block ends without an error.
 
     Whoever reads `path` sees the old file or the new one, never half of one. The new one may be read by whom
-    the old one might be.
-
-    Args:
-        path: where the file is to be.
-        size: of what is to be written, in bytes; for the message.
-
-    Raises:
-        CheckpointError: the system refused (disk full, quota, rights); what was at `path` is as it was, and
-            the temporary file is gone.
+    the old one might be. If the system refuses, what was at `path` is as it was, and the `CheckpointError`
+    says that `size` bytes were to be written.
     """
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
     try:
@@ -81,13 +74,7 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 
 def save_tensors(path: Path, tensors: dict[str, Tensor], header: dict[str, Any]) -> None:
-    """Write tensors (of any device) and a JSON-able header to `path`, atomically and with a checksum.
-
-    What is on the CPU already is written from where it is: nothing is copied but tensors that share memory.
-
-    Raises:
-        CheckpointError: see `replacing`.
-    """
+    """Write tensors (of any device) and a JSON-able header as `replacing` does, with a checksum."""
     tensors = _separate({name: tensor.contiguous() for name, tensor in on_cpu(tensors).items()})
     text = json.dumps({"format": FORMAT, **header})
     metadata = {"attnlib": text, "sha256": _checksum(tensors, text)}
@@ -118,10 +105,7 @@ def _separate(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read back what `save_tensors` wrote: the tensors (on the CPU) and the header.
 
-    Raises:
-        CheckpointError: the file cannot be read, is cut short, damaged, or of another program; the message
-            says which file.
-        FileNotFoundError: there is no such file.
+    A file that is damaged or of another program is a `CheckpointError`, a missing one a `FileNotFoundError`.
     """
     try:
         data = content(path)

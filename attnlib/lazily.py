@@ -11,21 +11,7 @@ from typing import Any
 
 
 def lazily(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """A package's `__getattr__` and `__dir__`: of what it imports under `if TYPE_CHECKING:`.
-
-    Args:
-        package: its `__name__`.
-        file: its `__file__`, where these imports are read.
-
-    Example:
-        >>> import attnlib.plots
-        >>> get, names = lazily("attnlib.plots", attnlib.plots.__file__)
-        >>> names()[:2]
-        ['Drawing', 'Table']
-        >>> get("drawing")
-        Traceback (most recent call last):
-        AttributeError: attnlib.plots has no 'drawing'. It has Drawing, Table, accuracy_by_length, ...
-    """
+    """A package's `__getattr__` and `__dir__`, for what its `file` imports under `if TYPE_CHECKING:`."""
     blocks = [node for node in ast.parse(Path(file).read_text("utf-8")).body if isinstance(node, ast.If)]
     imports = [each for block in blocks for each in block.body if isinstance(each, ast.ImportFrom)]
     homes = {name.name: str(each.module) for each in imports for name in each.names}

@@ -7,38 +7,19 @@ from collections.abc import Iterable
 
 
 def hint(name: str, allowed: Iterable[str]) -> str:
-    """The end of a message about a name that is not allowed: the one that may have been meant, if any.
-
-    Example:
-        >>> hint("imbd", ["imdb", "yelp"])
-        "; did you mean 'imdb'?"
-    """
+    """The end of a message about a name that is not allowed: the one that may have been meant, if any."""
     close = difflib.get_close_matches(name, list(allowed), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def unknown(what: str, name: str, allowed: Iterable[str]) -> ValueError:
-    """The error for a name that is not among those allowed.
-
-    Example:
-        >>> unknown("language", "srt", ["sort", "hist"])
-        ValueError("language must be one of sort, hist; got 'srt'; did you mean 'sort'?")
-    """
+    """The error for a name that is not among those allowed."""
     allowed = list(allowed)
     return ValueError(f"{what} must be one of {', '.join(allowed)}; got {name!r}{hint(name, allowed)}")
 
 
 def refuse_no_text(what: str, text: str) -> None:
-    r"""Refuse a text that UTF-8 cannot write: a command line may hold any bytes.
-
-    Raises:
-        ValueError: says which character it is.
-
-    Example:
-        >>> refuse_no_text("prompt", "a\udcff")
-        Traceback (most recent call last):
-        ValueError: the prompt should be text in UTF-8; its character 2 is '\udcff'
-    """
+    """Refuse a text that UTF-8 cannot write: a command line may hold any bytes."""
     try:
         text.encode()
     except UnicodeEncodeError as error:

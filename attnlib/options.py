@@ -54,16 +54,7 @@ def refuse_other_kinds(function: Callable, given: dict[str, Any]) -> None:
 
 
 def plain_options(function: Callable[P, T]) -> Callable[P, T]:
-    """A function whose options are refused, in words, before anything is done, if they are of another kind.
-
-    Example:
-        >>> @plain_options
-        ... def many(n: int = 2) -> int:
-        ...     return n
-        >>> many("3")
-        Traceback (most recent call last):
-        ValueError: n should be a whole number; got '3'
-    """
+    """A function that refuses options of another kind, in words, before anything is done."""
     names = list(inspect.signature(function).parameters)
 
     @wraps(function)

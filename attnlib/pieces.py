@@ -19,14 +19,9 @@ UNFINISHED = "\ufffd"
 
 
 def pieces(ids: Sequence[int], tokenizer: Any, start: int = 0) -> list[str]:
-    """What each token adds to the text, with its blanks: one string per id.
+    """What each token from `start` on adds to the text, with its blanks: one string per id.
 
     If a character is spread over several tokens, the last shows it, the others `UNFINISHED`.
-
-    Args:
-        ids: of the tokens.
-        tokenizer: whose `decode` is asked.
-        start: the first token that is asked about; of those before it, only its neighbours are decoded.
     """
     if start:
         base = max(start - NEIGHBOURS, 0)
@@ -42,15 +37,9 @@ def pieces(ids: Sequence[int], tokenizer: Any, start: int = 0) -> list[str]:
 
 
 def offsets(ids: Sequence[int], tokenizer: Any) -> tuple[str, list[tuple[int, int]]]:
-    """The text of tokens, and of each token the characters of it that it holds, wholly or in part.
+    """The text of tokens, and for each the place of its first character there and the one after its last.
 
-    Args:
-        ids: of the tokens.
-        tokenizer: whose `decode` is asked.
-
-    Returns:
-        The text, and for each id `(first, stop)`, the place of its first character and the one after its
-        last. Tokens that share a character have it in common; a token that adds nothing has `first == stop`.
+    Tokens that share a character have it in common; for a token that adds nothing, the two places are equal.
     """
     text, found = "", list[tuple[int, int]]()
     for read in _runs(ids, tokenizer):
@@ -67,16 +56,7 @@ def offsets(ids: Sequence[int], tokenizer: Any) -> tuple[str, list[tuple[int, in
 
 
 def tokens_of(part: str, ids: Sequence[int], tokenizer: Any) -> tuple[int, int]:
-    """The place of the first token that holds a part of a text, and the one after the last.
-
-    Args:
-        part: of the text that the tokens write; its first occurrence counts.
-        ids: of the tokens.
-        tokenizer: whose `decode` is asked.
-
-    Raises:
-        ValueError: the text does not have it, or it is empty or blank.
-    """
+    """The place of the first token of `part`, where it first occurs, and the place after its last token."""
     text, places = offsets(ids, tokenizer)
     begin = text.find(part)
     if begin < 0 or not part.strip():
@@ -89,9 +69,8 @@ def tokens_of(part: str, ids: Sequence[int], tokenizer: Any) -> tuple[int, int]:
 def _runs(ids: Sequence[int], tokenizer: Any) -> Iterator[list[str]]:
     """Tokens up to where the text is whole: what is written from there on by none, one, ..., all of them.
 
-    A token decoded alone loses the blank before it in some vocabularies, so that it is decoded after its
-    neighbours, from a place where the text is whole, too: some decoders give up every byte that stands beside
-    a missing one.
+    They are decoded after their neighbours, since some vocabularies drop the blank before a lone token, and
+    from where the text is whole, since some decoders give up every byte that stands beside a missing one.
     """
     wholes, start = [0], 0
     while start < len(ids):

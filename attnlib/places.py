@@ -21,14 +21,7 @@ class CheckpointError(RuntimeError):
 
 @contextlib.contextmanager
 def in_words(path: Path) -> Iterator[None]:
-    """What the system refuses inside a `with` block, of a file or folder, becomes one line.
-
-    Args:
-        path: what is worked on; the error may name another.
-
-    Raises:
-        CheckpointError: says which path, why, and what to do.
-    """
+    """What the system refuses in a `with` block becomes a `CheckpointError`, one line that names the path."""
     try:
         yield
     except OSError as error:
@@ -61,11 +54,7 @@ def cache_folder() -> Path:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder, and those that it is in, if they are not there.
-
-    Raises:
-        CheckpointError: something else stands there, or the system refuses.
-    """
+    """Make a folder, and those that it is in, if they are not there; a refusal is a `CheckpointError`."""
     with in_words(folder):
         folder.mkdir(parents=True, exist_ok=True)
 
@@ -80,21 +69,13 @@ def scratch_folder() -> Path:
 
 
 def content(path: Path) -> bytes:
-    """All of a file.
-
-    Raises:
-        OSError: it cannot be read, in the system's words.
-    """
+    """All of a file; a pipe or a device is refused with an `OSError`."""
     refuse_endless(path)
     return path.read_bytes()
 
 
 def sha256_of(path: Path) -> str:
-    """The SHA-256 of a file.
-
-    Raises:
-        OSError: it cannot be read, in the system's words.
-    """
+    """The SHA-256 of a file; a pipe or a device is refused with an `OSError`."""
     refuse_endless(path)
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

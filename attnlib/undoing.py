@@ -45,16 +45,9 @@ def scope(function: Callable[P, Iterator[T]]) -> Callable[P, AbstractContextMana
 
 @scope
 def undone(undo: Callable[[], Any]) -> Iterator[None]:
-    """Call `undo` at the end of a `with` block; again, if that was interrupted.
+    """Call `undo` at the end of a `with` block, and then once more, in case the first call was interrupted.
 
     Enter it before anything is changed: `undo` has to do no harm where there is nothing to undo.
-
-    Example:
-        >>> switch = {"on": False}
-        >>> with undone(lambda: switch.update(on=False)):
-        ...     switch["on"] = True
-        >>> switch["on"]
-        False
     """
     try:
         try:

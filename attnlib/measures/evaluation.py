@@ -82,17 +82,9 @@ def rows_of_batches(
     what: str,
     progress: bool,
 ) -> pd.DataFrame:
-    """The tables of all batches as one, with samples counted through; the model is in evaluation mode.
+    """The tables of all batches as one, by a causal model in evaluation mode.
 
-    Args:
-        model: a causal one.
-        batches: at least one.
-        rows_of: the table of a batch on the model's device, with a column `sample` that counts from 0.
-        what: the bar's name.
-        progress: show a bar.
-
-    Raises:
-        ValueError: the model is not causal, or there are no batches.
+    `rows_of` gets each batch on the model's device, and counts `sample` from 0; the result counts through.
     """
     tables, shown = list[pd.DataFrame](), bar(batches, shown=progress, desc=what, unit="batch")
     with evaluating(model):

@@ -97,11 +97,7 @@ def _greedy(
 def _generate(
     model: Any, ids: Int64[Tensor, "batch prompt"], real: Bool[Tensor, "batch prompt"], new: int
 ) -> Int64[Tensor, "batch new"]:
-    """Hugging Face's `generate`, with nothing but the most probable token, and no early stop.
-
-    A model's own settings (sampling, penalties) would make another task of it, and a stop at an
-    end-of-sequence token would leave nothing to compare.
-    """
+    """Hugging Face's `generate` by greedy decoding, without the model's own settings or an early stop."""
     config = GenerationConfig(
         max_new_tokens=new, do_sample=False, num_beams=1, repetition_penalty=1.0, pad_token_id=0
     )

@@ -51,11 +51,7 @@ def in_turn(model: nn.Module, batches: Iterable[Batch]) -> Iterator[tuple[Batch,
 def follow_returned(
     model: nn.Module, batch: Batch, *, on_layer: OnLayer, rollout: bool, logits_from: int
 ) -> Pass:
-    """As `follow_layers`, by the attentions that a module returns.
-
-    Raises:
-        ValueError: it returns none.
-    """
+    """As `follow_layers`, by the attentions that a module returns."""
     output = returned(model, batch, attentions=True)
     attentions = stacked_attentions(output)
     for layer, mean in enumerate(attentions.mean(2).unbind(1)):
@@ -66,10 +62,7 @@ def follow_returned(
 
 @torch.no_grad()
 def check_reads_no_answer(model: nn.Module, batch: Batch) -> None:
-    """Raise a `ValueError` if what a module says at a token depends on the token after it.
-
-    Compares its logits with those for another last token, on the batch's first sample, without padding.
-    """
+    """Raise a `ValueError` if logits before the last token of the first sample depend on that token."""
     ids: Tensor = batch.input_ids[:1, batch.attention_mask[0]]
     if reads_ahead(lambda given: returned(model, Batch(given, given, given == given)).logits, ids):
         raise ValueError(

@@ -86,10 +86,8 @@ class Runs:
     """Runs that all have the same rows, each row with a token and without a NaN.
 
     Attributes:
-        by_name: all runs.
         gold: the one whose attention is explained.
         others: those that differ from it by their seed.
-        settings: how agreement is measured.
     """
 
     by_name: dict[str, RunScores]
@@ -135,11 +133,7 @@ class Runs:
         return Ragged(-scores.values, scores.lengths) if flipped else scores
 
     def accuracy(self, role: str) -> Float[np.ndarray, " checkpoint"]:
-        """How good a run is at its checkpoints.
-
-        Raises:
-            ValueError: it does not say.
-        """
+        """How good a run is at its checkpoints; a run that does not say is refused."""
         run = self.run(role)
         if run is None or run.accuracy is None:
             raise ValueError(f"the {role} run should come with right or accuracy; it has neither")

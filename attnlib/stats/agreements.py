@@ -115,9 +115,6 @@ def shuffled_agreements(
 
     A top match depends on one number of the shuffled y, the one that comes to lie where x is largest: any of
     the row's, all equally probable. Only that one is drawn; for rank correlations y is shuffled.
-
-    Raises:
-        ValueError: no row has a value.
     """
     there = ~np.isnan(per_row(x, y, measure, fraction))
     if not there.any():
@@ -132,11 +129,7 @@ def shuffled_agreements(
 
 
 def over_shuffles(means: Float[np.ndarray, " shuffle"], confidence: float = 0.95) -> Estimate:
-    """The mean over shuffles, and the normal interval of its standard error.
-
-    Raises:
-        ValueError: fewer than two shuffles: they have no standard error.
-    """
+    """The mean over two or more shuffles, and the normal interval of its standard error."""
     if len(means) < 2:
         raise ValueError(f"shuffles should be at least 2, for a standard error; got {len(means)}")
     check_confidence(confidence)

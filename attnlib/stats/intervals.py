@@ -30,11 +30,7 @@ _CELLS = 2_000_000  # of a block of draws: all at once need not fit in memory
 
 
 def check_confidence(confidence: float) -> None:
-    """Refuse what is no confidence, such as one in percent.
-
-    Raises:
-        ValueError: it is not between 0 and 1.
-    """
+    """Refuse a confidence that is not between 0 and 1, such as one in percent."""
     if not isinstance(confidence, (int, float, np.number)) or not 0 < confidence < 1:
         raise ValueError(f"confidence should be between 0 and 1, such as 0.95; got {confidence!r}")
 
@@ -202,10 +198,7 @@ def _fixed(number: float, places: int, finer: int, sign: str) -> str:
 
 
 def redrawn(n: int, seed: int = 0) -> Iterator[Int64[np.ndarray, "draw n"]]:
-    """The bootstrap: how often each of n things is in each of the draws of n, a block of draws at a time.
-
-    The same seed draws the same, whatever it is drawn for.
-    """
+    """The bootstrap: how often each of n things is in each of `DRAWS` draws of n, in blocks of draws."""
     rng, chances, size = np.random.default_rng(seed), np.full(n, 1 / n), max(1, _CELLS // n)
     for start in range(0, DRAWS, size):
         yield rng.multinomial(n, chances, size=min(size, DRAWS - start))

@@ -37,10 +37,8 @@ class _Sorted(NamedTuple):
     """Tokens from the largest score on; those without one come last.
 
     Attributes:
-        start: how many have a larger score.
-        size: how many have this one.
-        right_before: how many right ones have a larger score.
-        right_within: how many right ones have this one.
+        start: how many have a larger score; `right_before` of these are right.
+        size: how many have this one; `right_within` of these are right.
     """
 
     start: Int[np.ndarray, "item token"]
@@ -56,17 +54,7 @@ def hit_at_k(scores: Scores, truth: Mask, candidates: Mask, k: int) -> Numbers:
 
     $$1 \;\text{if a right one is above, else}\; 1 - \binom{g - m}{k - a} \Big/ \binom{g}{k - a}$$
 
-    Args:
-        scores: a number per token.
-        truth: the right tokens, all of them candidates.
-        candidates: the tokens that are ranked.
-        k: how many are looked at; where there are fewer candidates, all.
-
-    Returns:
-        A number per item; NaN where nothing is right.
-
-    Raises:
-        ValueError: k is no whole number from 1 on, or what is right is no candidate.
+    NaN where nothing is right. If there are fewer than `k` candidates, it looks at all of them.
     """
     _refuse_no_count(k)
     found = _sorted(scores, truth, candidates)
@@ -77,15 +65,11 @@ def hit_at_k(scores: Scores, truth: Mask, candidates: Mask, k: int) -> Numbers:
 
 
 def average_precision(scores: Scores, truth: Mask, candidates: Mask) -> Numbers:
-    r"""Average precision, its mean over all orders of equal scores.
+    """Average precision, its mean over all orders of equal scores; NaN where nothing is right.
 
-    Of $g$ tokens of one score, behind $s$ others of which $b$ are right, the one at place $s + i$ is right
-    with probability $m / g$, and then has $b + 1 + (i - 1) (m - 1) / (g - 1)$ right ones up to itself.
-
-    Arguments and NaN as in `hit_at_k`.
-
-    Raises:
-        ValueError: what is right is no candidate.
+    Among $g$ tokens of one score, $m$ of them right, behind $s$ others of which $b$ are right, the one at
+    place $s + i$ is right with probability $m / g$, and then has $b + 1 + (i - 1) (m - 1) / (g - 1)$ right
+    ones up to itself.
     """
     found = _sorted(scores, truth, candidates)
     place = np.arange(1, scores.shape[1] + 1)
@@ -96,7 +80,7 @@ def average_precision(scores: Scores, truth: Mask, candidates: Mask) -> Numbers:
 
 
 def hit_at_k_by_chance(truth: Mask, candidates: Mask, k: int) -> Numbers:
-    r"""`hit_at_k` of a blind order: $1 - \binom{n - R}{k} / \binom{n}{k}$; and its errors of k."""
+    r"""`hit_at_k` of a blind order: $1 - \binom{n - R}{k} / \binom{n}{k}$."""
     _refuse_no_count(k)
     n, right = candidates.sum(1), truth.sum(1)
     return _where_defined(1 - _drawn_without(n, right, np.minimum(k, n)), truth)

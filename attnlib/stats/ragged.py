@@ -120,10 +120,7 @@ class Ragged:
 
 
 def numpy_of(values: Any) -> np.ndarray:
-    """As numpy has it, wherever it is; bfloat16, which it has not, in single precision.
-
-    What a masked array hides is NaN.
-    """
+    """As numpy has it, wherever it is: bfloat16 in single precision, what a masked array hides as NaN."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         return np.ma.filled(values.astype(float), np.nan)
     if not isinstance(values, Tensor):
@@ -135,16 +132,10 @@ def numpy_of(values: Any) -> np.ndarray:
 def by_width(
     lengths: Integer[np.ndarray, " row"], cells: int, power: int = 1, multiple: int = 1
 ) -> Iterator[tuple[Integer[np.ndarray, " some"], int]]:
-    """Rows of like length together, so that a rectangle of them wastes little.
+    """Blocks of rows of like length, by number, and their width, so that a rectangle of them wastes little.
 
-    Args:
-        lengths: of all rows; empty ones are left out.
-        cells: a block's rows times width to the `power` stay below this, unless one row alone is more.
-        power: 2 for what compares every token with every other.
-        multiple: lengths are rounded up to a multiple of this before they are compared.
-
-    Yields:
-        The numbers of a block's rows, and the width.
+    A block's rows times width to the `power` (2 for what compares all pairs of tokens) are at most `cells`,
+    unless one row alone is more. Lengths are rounded up to a `multiple`, and empty rows are left out.
     """
     widths = -(-lengths // multiple) * multiple
     for width in np.unique(widths[lengths > 0]).tolist():

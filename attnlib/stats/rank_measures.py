@@ -109,11 +109,7 @@ def spearman(
 def per_row(
     x: Ragged, y: Ragged, measure: str = "top match", fraction: float | int = 0.05
 ) -> Float[np.ndarray, "*checkpoint row"]:
-    """The measure of this name, for every row.
-
-    Raises:
-        ValueError: there is no such measure.
-    """
+    """The measure of this name ("top match", "kendall" or "spearman"), for every row."""
     measures: dict[str, Callable[[Ragged, Ragged], np.ndarray]] = {
         "top match": lambda x, y: match_rows(x, y, fraction),
         "kendall": kendall_rows,
@@ -155,8 +151,7 @@ def match_edges(y: Ragged, fraction: float | int = 0.05) -> Float[np.ndarray, "*
 def match_chance_rows(y: Ragged, fraction: float | int = 0.05) -> Float[np.ndarray, "*checkpoint row"]:
     """How probable a top match is once y is shuffled: the share of y's places whose value would match.
 
-    Under a shuffle the value at the other score's largest token is any of y's, all equally probable. Without
-    ties that is k / n; ties at the edge add to it. NaN as in `top_match`.
+    Without ties that is k / n; ties at the edge add to it. NaN as in `top_match`.
     """
     chances = np.full((*y.values.shape[:-1], len(y)), np.nan)
     for rows, ordered, place in _ordered(y, fraction):
@@ -188,11 +183,7 @@ def _ordered(y: Ragged, fraction: float | int) -> Iterator[tuple[np.ndarray, np.
 
 
 def places(lengths: Integer[np.ndarray, " row"], fraction: float | int) -> Integer[np.ndarray, " row"]:
-    """How many places the top fraction of rows of these lengths has, rounded up; one at least, of any.
-
-    Raises:
-        ValueError: the fraction is not above 0 and at most 1.
-    """
+    """How many places the top fraction of rows of these lengths has, rounded up; 0 only in an empty row."""
     if not 0 < fraction <= 1:
         raise ValueError(f"fraction should be above 0 and at most 1 (0.05 is the top 5 %); got {fraction}")
     return np.maximum(np.ceil(np.round(fraction * lengths, 9)).astype(np.int64), lengths > 0)
@@ -263,11 +254,7 @@ def _count(cells: Bool[np.ndarray, "row width width"]) -> Integer[np.ndarray, " 
 
 
 def rows_of(alpha: Rows, beta: Rows, mask: ArrayLike | None = None) -> tuple[Ragged, Ragged, bool]:
-    """Two scores as ragged rows, and whether they were a single pair of vectors.
-
-    Raises:
-        ValueError: they are not of the same tokens, or a row is no vector.
-    """
+    """Two scores of the same tokens as ragged rows, and whether they were a single pair of vectors."""
     if mask is not None:
         return Ragged.from_padded(alpha, mask), Ragged.from_padded(beta, mask), False  # type: ignore[arg-type]
     single = not isinstance(alpha, Ragged) and (not len(alpha) or np.ndim(next(iter(alpha))) == 0)  # type: ignore[arg-type]

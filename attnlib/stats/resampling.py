@@ -23,12 +23,9 @@ class Statistic(NamedTuple):
         bounds: tuple[float, float] | None = None,
         units: int | None = None,
     ) -> Estimate:
-        """The number with its percentile interval.
+        """The number with its percentile interval; with `bounds`, `of_equals` where all draws are equal.
 
-        Args:
-            confidence: of the interval.
-            bounds: what the number of a row can be; where all draws are equal, the interval is `of_equals`.
-            units: how many groups of rows were drawn; by default every row was.
+        `units` is how many groups of rows were drawn; by default every row was.
         """
         if bounds and constant(self.draws[~np.isnan(self.draws)]):  # a draw may miss all rows with a value
             return of_equals(self.value, units or self.n, confidence, bounds)._replace(n=self.n)
@@ -36,13 +33,7 @@ class Statistic(NamedTuple):
 
 
 class Means(NamedTuple):
-    """Means over rows, and what they are when the rows are drawn again.
-
-    Attributes:
-        value: the mean of each column.
-        draws: the same, of every resample; all columns of a draw have the same rows.
-        n: rows that have a value.
-    """
+    """Means over the `n` rows that have a value, and over resamples of rows that all columns share."""
 
     value: Float[np.ndarray, " column"]
     draws: Float[np.ndarray, "draw column"]
@@ -58,18 +49,7 @@ def resampled_means(
     groups: Integer[np.ndarray, " row"] | None = None,
     seed: int = 0,
 ) -> Means:
-    r"""Means of columns that share their rows, with the bootstrap over rows.
-
-    $$\bar v = \frac{\sum_r v_r}{\#\{r : v_r \text{ is a number}\}}$$
-
-    Args:
-        values: NaN where a row has no value in a column: it is left out of that column's mean.
-        groups: what each row belongs to; groups are drawn again whole. By default each row is its own.
-        seed: of the resamples: the same seed draws the same rows, whatever the columns.
-
-    Raises:
-        ValueError: a column has no value at all.
-    """
+    """Means of columns without their NaN, with the bootstrap over rows, or `groups` of rows drawn whole."""
     there = ~np.isnan(values)
     n = there.sum(0)
     if not len(values) or not n.all():

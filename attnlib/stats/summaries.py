@@ -75,11 +75,7 @@ def summarise(
 
 
 def refuse_missing(rows: pd.DataFrame, by: Sequence[str], *needed: str) -> None:
-    """Refuse rows that lack a column.
-
-    Raises:
-        ValueError: they do, or `by` is a text.
-    """
+    """Refuse rows that lack a column, and a `by` that is a text."""
     if isinstance(by, str):
         raise ValueError(f"by should be a list of columns, [{by!r}]; got {by!r}")
     if missing := [name for name in (*by, *needed) if name not in rows]:
@@ -87,21 +83,13 @@ def refuse_missing(rows: pd.DataFrame, by: Sequence[str], *needed: str) -> None:
 
 
 def refuse_unsaid(rows: pd.DataFrame, *columns: str) -> None:
-    """Refuse rows of which it is missing what they belong to: pandas would leave them out.
-
-    Raises:
-        ValueError: there are some.
-    """
+    """Refuse rows of which it is missing what they belong to: pandas would leave them out."""
     if empty := [name for name in columns if rows[name].isna().any()]:
         raise ValueError(f"rows should say which group they are of; {', '.join(empty)} is missing in some")
 
 
 def truths(rows: pd.DataFrame, column: str) -> pd.Series:
-    """A column of truth values: True and False, or 1 and 0.
-
-    Raises:
-        ValueError: it holds something else, or nothing.
-    """
+    """A column of truth values, True and False or 1 and 0; anything else is refused."""
     values = rows[column]
     if values.dtype == bool:
         return values

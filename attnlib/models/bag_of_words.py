@@ -35,11 +35,7 @@ class BagConfig:
 
 @plain_dataclass(frozen=True)
 class BagOutput:
-    """What a `BagOfEmbeddings` returns.
-
-    Attributes:
-        logits: log odds of class 1.
-    """
+    """What a `BagOfEmbeddings` returns: the log odds of class 1."""
 
     logits: Float[Tensor, " batch"]
 
@@ -104,10 +100,7 @@ class WordTranslation(_Bag):
 
     @torch.no_grad()
     def relevance(self) -> Float[Tensor, "word word"]:
-        r"""$\log \mathrm{softmax}(E W^\top)$: of a target token (column) given a source token (row) alone.
-
-        Without the bias, which belongs to no source token, as in the original.
-        """
+        r"""$\log \mathrm{softmax}(E W^\top)$, [source target], without the bias, as in the original."""
         return (self.embedding.weight @ self.output.weight.T).log_softmax(-1).float().cpu()
 
 

@@ -24,23 +24,14 @@ Ways = tuple[Callable[[], Any], Callable[[], Any]]
 
 
 class Shared:
-    """What blocks of several threads need at once: done by the first of them, undone by the last.
-
-    Attributes:
-        users: of each thing, the blocks that need it, and what undoes it.
-    """
+    """What blocks of several threads need at once: done by the first of them, undone by the last."""
 
     def __init__(self) -> None:
         self._lock, self.users = RLock(), dict[Any, tuple[set[object], Callable[[], Any]]]()
 
     @scope
     def needed(self, things: Sequence[Any], ways: Callable[[Any], Ways]) -> Iterator[None]:
-        """Inside a `with` block all of these are done.
-
-        Args:
-            things: as keys of a dictionary.
-            ways: what does one, and what undoes it, told before it is done.
-        """
+        """Inside a `with` block all of these are done; `ways` gives what does a thing, and what undoes it."""
         user = object()
         with undone(partial(self._leave, user, things)):
             with self._lock:
@@ -93,17 +84,9 @@ def evaluating(model: M) -> Iterator[M]:
 
 @scope
 def seeded(seed: int, device: torch.device | str = "cpu") -> Iterator[None]:
-    """Inside a `with` block torch draws from this seed; after it, all of its generators are as they were.
+    """Inside a `with` block torch draws from this seed; after it, CPU's and CUDA's generators are restored.
 
-    Args:
-        seed: what `torch.manual_seed` takes: the numbers are those that it would give.
-        device: where is drawn. For "cpu", as initial weights are, no GPU's generator is touched.
-
-    Example:
-        >>> with seeded(0):
-        ...     drawn = torch.rand(3)
-        >>> bool((drawn == torch.rand(3, generator=torch.Generator().manual_seed(0))).all())
-        True
+    For "cpu", as initial weights are drawn, no GPU's generator is touched.
     """
     on_cpu = torch.device(device).type == "cpu"
     gpus = [] if on_cpu else range(torch.cuda.device_count())
@@ -116,8 +99,7 @@ def seeded(seed: int, device: torch.device | str = "cpu") -> Iterator[None]:
 def without_cudnn() -> Iterator[None]:
     """Recurrent layers are torch's own inside a `with` block.
 
-    The switch is the process's. Blocks may be open in several threads at once, and end in any order: it is as
-    it was when the last of them ends.
+    The switch is the process's: it is as it was when the last of several open blocks ends.
     """
     with _without_cudnn.needed([torch.backends.cudnn], partial(_set, name="enabled", value=False)):
         yield
@@ -140,25 +122,12 @@ MOST_POSITIONS = 2**17
 
 
 class Saved(nn.Module):
-    """A model that can be written to a file and read back: one with a `config`, from which it is built.
-
-    Attributes:
-        CONFIG: the class of its settings.
-    """
+    """A model that can be written to a file and read back: one with a `config`, from which it is built."""
 
     CONFIG: ClassVar[type]
 
     def save(self, path: str | Path, **header: Any) -> None:
-        """Write weights and settings to one safetensors file, atomically.
-
-        Args:
-            path: of the file.
-            header: what else its header is to say, such as whose it is; as JSON can hold it.
-
-        Raises:
-            ValueError: the header is to say something else by a name that is taken.
-            CheckpointError: it could not be written.
-        """
+        """Write weights, settings and what else the header is to say to one safetensors file, atomically."""
         if taken := {"config", "format"} & header.keys():
             raise ValueError(
                 f"config and format are said by the model itself; got {sorted(taken)}: rename them"
@@ -167,11 +136,7 @@ class Saved(nn.Module):
 
     @classmethod
     def load(cls: type[S], path: str | Path, device: torch.device | str = "cpu") -> S:
-        """The model that `save` (or `fit`, as best.safetensors) wrote, in evaluation mode and its precision.
-
-        Raises:
-            CheckpointError: there is no such file, it is damaged, or it is of another model.
-        """
+        """The model that `save` (or `fit`, as best.safetensors) wrote, in evaluation mode and its dtype."""
         if not Path(path).is_file():
             raise CheckpointError(
                 f"there is no checkpoint {path}. Train the model first (fit with folder=... writes "
@@ -181,10 +146,7 @@ class Saved(nn.Module):
 
     @classmethod
     def built(cls: type[S], path: str | Path, weights: dict[str, torch.Tensor], header: dict[str, Any]) -> S:
-        """The model of a file's content; see `load`.
-
-        Nothing is allocated for settings that do not fit the file's own tensors.
-        """
+        """The model of a file's content; nothing is allocated for settings that do not fit its tensors."""
         try:
             _refuse_other_sizes(cls, header["config"], weights)
             kinds = {weight.dtype for weight in weights.values() if weight.is_floating_point()}

@@ -136,11 +136,7 @@ class CausalSizes:
 
 
 def check_architecture(name: str) -> None:
-    """Refuse a name that is no architecture.
-
-    Raises:
-        ValueError: it is not in `architectures()`; the message names what may have been meant.
-    """
+    """Refuse a name that is not in `architectures()`."""
     if name not in architectures():
         raise ValueError(
             f"the architecture should be {OWN!r}, 'llama', 'gpt2' or another causal language model's type at "
@@ -161,10 +157,9 @@ def _config(architecture: str, **settings: Any) -> Any:
 
 
 def is_causal(model: Any) -> bool:
-    """Whether a model's tokens see those before them only, as its scores show, whatever it says of itself.
+    """Whether a model's tokens see those before them only: a `Transformer` says so, of others scores show it.
 
-    A model that cannot generate, and is no `Transformer`, is not taken for one: nothing may be left out of
-    what it is given.
+    A model that cannot generate is not taken for one: nothing may be left out of what it is given.
     """
     if isinstance(model, Transformer):
         return model.config.causal
@@ -184,13 +179,9 @@ def reads_ahead(
 ) -> bool:
     """Whether what is said at a token depends on the last one: on which of two words it is.
 
-    Which tokens are computed together moves the rounding of some models (mixtures of experts). So what is
-    moved by no more than that is held against the gradient, which is 0 where nothing is read.
-
-    Args:
-        scores: of every token.
-        input_ids: a text without padding.
-        embedding: what the model reads tokens by, to differentiate by; without it, rounding counts, too.
+    Which tokens are computed together moves the rounding of some models (mixtures of experts). What is moved
+    by no more than that is held against the gradient by `embedding`, which is 0 where nothing is read;
+    without an `embedding`, rounding counts, too.
     """
     last = input_ids[:, -1:]
     other = torch.cat([input_ids[:, :-1], (last == 0).to(last)], 1)  # 0 in its place, or 1 of a 0

@@ -59,7 +59,6 @@ class EncodedSources:
     """What the encoders made of the sources.
 
     Attributes:
-        states: of each token.
         state: what the decoders start from: the last hidden state and, of an LSTM, the last cell; averaged
             over directions.
     """
@@ -70,14 +69,7 @@ class EncodedSources:
 
 @plain_dataclass(frozen=True)
 class Copied:
-    """What the models made of sequences.
-
-    Attributes:
-        encoded: what the encoders made of the sources.
-        states: of the decoders, at each token read so far.
-        alpha: attention of each head; without context it is 0.
-        logits: of the next id.
-    """
+    """What the models made of sequences; `alpha` is 0 without context, and `logits` are of the next id."""
 
     encoded: EncodedSources
     states: Float[Tensor, "model batch target hidden"]
@@ -97,15 +89,8 @@ class Copier(Saved):
     with $x$ the source, $y$ what is written, $E$ the ids' vectors and $K$ heads. With `config.context`
     "uniform", $\alpha_{ts} = 1/n$ for $n$ tokens of the source; with "none", $c_t = 0$.
 
-    No model knows of the others: with the loss a sum over models, each has the gradient that it would have by
-    itself, and Adam treats every weight by itself. So a model trains to the same numbers, up to the rounding
-    of sums, whatever stands beside it.
-
-    Initial weights are those that torch's modules draw after `torch.manual_seed` of the model's own seed, in
-    the original's order; torch's global generator is left as it was.
-
-    Attributes:
-        config: its settings.
+    With the loss a sum over models, each trains to the same numbers as by itself, up to the rounding of sums.
+    Initial weights are those that torch's modules draw from the model's own seed, in the original's order.
     """
 
     CONFIG = CopierConfig
@@ -220,12 +205,9 @@ class Copier(Saved):
 
 
 def initial_weights(config: CopierConfig, seed: int) -> dict[str, Tensor]:
-    """The weights that one model begins with, by the names that `Copier` has for them.
+    """The weights that one model begins with, by `Copier`'s names, drawn by `seed`, not by `config.seeds`.
 
-    Args:
-        config: its settings; their seeds do not count.
-        seed: what they are drawn by. Everything but the heads is drawn first: it does not depend on how many
-            heads there are.
+    Everything but the heads is drawn first: it does not depend on how many heads there are.
     """
     hidden, both = config.hidden, config.both
     layer = nn.LSTM if config.cell == "lstm" else nn.GRU
@@ -268,11 +250,7 @@ def _linear(
 
 
 def copying_loss(model: Copier, batch: CopyBatch) -> dict[str, Tensor]:
-    r"""A loss for `fit`: cross entropy, as a mean over each model's ids, and a sum over models.
-
-    Returns:
-        `loss`, that sum, and `cross_entropy`, its mean over models.
-    """
+    """A loss for `fit`: cross entropy, as a mean over each model's ids, and a sum over models."""
     logits = model(**batch.inputs).logits.float()
     each = F.cross_entropy(logits.flatten(0, 2), batch.predicted.flatten(), reduction="none")
     means = each.view(len(logits), -1).mean(1)
@@ -281,12 +259,7 @@ def copying_loss(model: Copier, batch: CopyBatch) -> dict[str, Tensor]:
 
 @torch.no_grad()
 def copying_scores(model: Copier, batches: Iterable[CopyBatch]) -> dict[str, float]:
-    """How well ids are predicted, given those before: `accuracy`, the mean over models and ids.
-
-    Args:
-        model: called in evaluation mode, and left in the mode it had.
-        batches: of one size.
-    """
+    """How well ids are predicted from those before: mean `accuracy` of models, for batches of one size."""
     device, right, asked = model.embedding.device, list[Tensor](), list[int]()
     with evaluating(model):
         for batch in batches:

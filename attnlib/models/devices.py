@@ -12,19 +12,9 @@ from attnlib.generators.base import moved
 
 
 def pick_device(name: str | torch.device = "auto", *, here: bool = True) -> torch.device:
-    """The device of a name.
+    """The device of a name of torch's; "auto" is the first of cuda (NVIDIA, AMD), mps (Apple) and cpu.
 
-    Args:
-        name: "auto", the first of an NVIDIA or AMD GPU (cuda), Apple's (mps) and the processor (cpu) that is
-            there; or as torch names it: "cpu", "cuda", "cuda:1", "mps".
-        here: whether it has to be here: another machine may be meant.
-
-    Raises:
-        ValueError: there is no such device; says which there are.
-
-    Example:
-        >>> pick_device("cpu")
-        device(type='cpu')
+    It has to be there, unless `here` is False: another machine may be meant.
     """
     there = list(_there())
     if name == "auto":

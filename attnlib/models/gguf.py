@@ -32,15 +32,7 @@ def convert(gguf: Path, folder: Path) -> None:
     """De-quantise a model's weights to float32, and save it with its tokenizer as `folder`.
 
     Everything is written beside `folder` and moved there whole, under a lock: a killed conversion leaves
-    `folder` as it was, what it did leave goes with the next one, and of two at once the second finds the work
-    done. A `folder` that something is wrong with stays until then.
-
-    Args:
-        gguf: a GGUF file of an architecture that transformers can read.
-        folder: its parent must exist.
-
-    Raises:
-        ImportError: the packages `gguf` and `accelerate` (the extra `lm`) are not installed.
+    `folder` as it was, and of two at once the second finds the work done.
     """
     with FileLock(folder.with_name(f"{folder.name}.lock")):
         source = sha256_of(gguf)
@@ -63,13 +55,9 @@ def convert(gguf: Path, folder: Path) -> None:
 
 
 def wrong_with(folder: Path, source: str) -> str | None:
-    """What is wrong with a folder that `convert` made, in words; `None` if nothing is.
+    """What is wrong, in words, with a folder that `convert` made of a file with this SHA-256; else `None`.
 
     Files that are not of the model do not matter, as long as `from_pretrained` would not read them.
-
-    Args:
-        folder: to read whole: a second or two for 500 MB.
-        source: the SHA-256 of the GGUF file that it has to be made from.
     """
     try:
         whose = json.loads(content(folder / MANIFEST))
@@ -83,11 +71,7 @@ def wrong_with(folder: Path, source: str) -> str | None:
 
 
 def end_tokens(given: Mapping[str, Any]) -> list[int]:
-    """The ids of all tokens that end a text, by a GGUF file: those of a text, of a turn and of a message.
-
-    Args:
-        given: what the file says, by its keys.
-    """
+    """The ids of all tokens that end a text, a turn or a message, by what a GGUF file says."""
     named = [given.get(f"tokenizer.ggml.{end}_token_id") for end in ("eos", "eot", "eom")]
     return [*dict.fromkeys(id for id in [*named, *given.get(END_TOKENS, [])] if id is not None)]
 

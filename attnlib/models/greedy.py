@@ -15,20 +15,10 @@ _NO_DECODING = ("eos_token_id", "bos_token_id", "pad_token_id", "use_cache", "tr
 
 
 def end_tokens(model: Any, tokenizer: Any) -> list[int]:
-    """The ids of all tokens that end a text.
+    """The ids of all tokens that end a text; an empty list if none is named.
 
     They are those of the model's generation config; if it names none, of its config; if that names none, of
-    its tokenizer. Chat models often have several, the end of a text and the end of a turn.
-
-    Args:
-        model: a causal language model of Hugging Face's.
-        tokenizer: of the model.
-
-    Returns:
-        The ids, in their order there; an empty list if none is named.
-
-    Raises:
-        ValueError: one is no whole number.
+    its tokenizer.
     """
     found: list[Any] = []
     for source in (getattr(model, "generation_config", None), model.config, tokenizer):
@@ -45,19 +35,7 @@ def end_tokens(model: Any, tokenizer: Any) -> list[int]:
 
 
 def write_greedily(model: Any, tokenizer: Any) -> list[str]:
-    """Set a model's own settings for writing aside: from now on `generate` takes the likeliest token.
-
-    Args:
-        model: a causal language model of Hugging Face's; its `generation_config` is replaced by one that
-            holds the end tokens and nothing else.
-        tokenizer: of the model.
-
-    Returns:
-        The names of the settings that were set aside.
-
-    Raises:
-        ValueError: as `end_tokens`.
-    """
+    """Let `generate` take the likeliest token from now on; returns the names of settings set aside."""
     from transformers import GenerationConfig
 
     if getattr(model, "generation_config", None) is None:  # it cannot generate

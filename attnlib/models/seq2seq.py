@@ -55,7 +55,6 @@ class Encoded:
     Attributes:
         states: both directions' states of each token, side by side; on padding they mean nothing.
         context: the states as they join the decoder's: what the context is if all attention is on the token.
-        real: False on padding.
         state: what the decoder starts from: the last states of both directions, averaged.
     """
 
@@ -77,10 +76,7 @@ class Decoded:
     """What the decoder made of the target tokens read so far.
 
     Attributes:
-        states: of the decoder at each token.
-        alpha: attention: not negative, sums to 1 over a sentence's source tokens, 0 on padding.
         joined: what the next token is read off: the states with their context.
-        state: what to go on from.
     """
 
     states: Float[Tensor, "batch target hidden"]
@@ -139,12 +135,8 @@ class Seq2Seq(Saved):
       &f(d, c) = d + c \;\text{or}\; \mathrm{ReLU}(W_f [d; c] + b_f)$$
 
     with $x$ and $y$ the tokens of a sentence and of its translation and $E$ their vectors, which both
-    languages share. With `config.uniform`, $\alpha_{ts} = 1/n$ for a source of $n$ tokens.
-
-    Initial weights come from torch's global generator: call `torch.manual_seed` before to fix them.
-
-    Attributes:
-        config: its settings.
+    languages share. With `config.uniform`, $\alpha_{ts} = 1/n$ for a source of $n$ tokens. Initial weights
+    come from torch's global generator.
     """
 
     CONFIG = Seq2SeqConfig
@@ -168,14 +160,7 @@ class Seq2Seq(Saved):
         lengths: Int64[Tensor, " batch"],
         scale: Float[Tensor, "batch source"] | None = None,
     ) -> Encoded:
-        """Read source sentences.
-
-        Args:
-            source: token ids, padded on the right with anything.
-            lengths: tokens of each sentence, at least 1.
-            scale: a factor for each token's vector; the gradient with respect to it (at 1) is the influence
-                of the token.
-        """
+        """Read sources; `scale` multiplies tokens' vectors: its gradient at 1 is each token's influence."""
         x = self.embedding(source)
         if scale is not None:
             x = x * scale[..., None]
@@ -218,21 +203,12 @@ class Seq2Seq(Saved):
         lengths: Int64[Tensor, " batch"],
         target: Int64[Tensor, "batch target"],
     ) -> Decoded:
-        """Read source sentences, and target tokens that are given (teacher forcing).
-
-        The logits of the next tokens are `to_vocabulary` of the result's `joined`: computed where they are
-        needed only, for they are most of the work.
-        """
+        """Read sources, and targets that are given; logits are `to_vocabulary` of the result's `joined`."""
         return self.decode(target, self.encode(source, lengths))
 
 
 def translation_loss(model: Seq2Seq, batch: PairBatch) -> Tensor:
-    r"""A loss for `fit`: cross entropy of target tokens given those before, as a mean over tokens.
-
-    $$L = -\tfrac{1}{T} \sum_t \log p(y_t \mid y_{<t}, x)$$
-
-    with $y_t$ the $T$ target tokens of the batch, `<eos>` among them; padding counts nowhere.
-    """
+    """A loss for `fit`: cross entropy of target tokens given those before, as a mean over tokens."""
     joined, asked = model(**batch.inputs).joined, batch.asked
     logits = model.to_vocabulary(joined.flatten(0, 1)[asked])
     return F.cross_entropy(logits, batch.predicted.flatten()[asked])
@@ -240,15 +216,10 @@ def translation_loss(model: Seq2Seq, batch: PairBatch) -> Tensor:
 
 @torch.no_grad()
 def translation_scores(model: Seq2Seq, batches: Iterable[PairBatch]) -> dict[str, float]:
-    """How well target tokens are predicted, given those before.
+    """How well target tokens are predicted, given those before; every token counts the same.
 
-    Args:
-        model: called in evaluation mode, and left in the mode it had.
-        batches: every target token counts the same, whatever batch it is in.
-
-    Returns:
-        `accuracy`: the share of target tokens that were the most probable; `perplexity`: the exponential of
-        `translation_loss`. NaN if there are none.
+    `accuracy` is the share of tokens that were the most probable, and `perplexity` the exponential of
+    `translation_loss`; both are NaN if there are no tokens.
     """
     device, right, losses, n = next(model.parameters()).device, list[Tensor](), list[Tensor](), 0
     with evaluating(model):
@@ -277,25 +248,11 @@ def translate(
     width: int = 1,
     max_length: int = 100,
 ) -> tuple[Int64[Tensor, "batch written"], Float[Tensor, " batch"]]:
-    r"""Translate sentences, all at once.
+    r"""Translate sentences, all at once, by beam search: `width` 1 is greedy, and the original has 5.
 
-    At every step each of the `width` beginnings of a translation is continued by every token, and the `width`
-    most probable of all that come out are kept; one that has ended, by `<eos>`, stays as it is. With one, the
-    most probable next token is taken (greedy). Probabilities are not divided by length, as in the original.
-
-    Args:
-        model: in the mode that is wanted: call `eval` before.
-        source: token ids, padded on the right.
-        lengths: tokens of each sentence.
-        width: beginnings kept; 5 in the original.
-        max_length: tokens written at most, `<eos>` among them.
-
-    Returns:
-        The ids of the most probable translation found, without `<bos>`, up to and including `<eos>` if it
-        came to that, then 0; and its log-probability $\sum_t \log p(y_t)$.
-
-    Raises:
-        ValueError: width or max_length is below 1, or width above the vocabulary.
+    Probabilities are not divided by length, as in the original. Returns the ids of the best translation
+    found, without `<bos>` and 0 after `<eos>`, and its log-probability $\sum_t \log p(y_t)$. The model is
+    called in the mode it is in: call `eval` before.
     """
     vocabulary, n = model.config.vocabulary, len(source)
     if not 1 <= width <= vocabulary or max_length < 1:

@@ -44,13 +44,10 @@ Task = Language | Arithmetic | StringReversalGenerator
 
 @dataclass(frozen=True)
 class StoredModel:
-    """A model that was stored, and what its file says of it.
+    """A model that was stored, in evaluation mode on the CPU, and what its file says of it.
 
     Attributes:
-        chapter: whose model it is.
-        name: of its run there.
-        model: in evaluation mode, on the CPU.
-        task: what it does.
+        name: of its run in the chapter.
         held_out: which samples it was tested on, as `task.sequences`, `splits` or `samples` takes them.
         accuracy: on these, `value`, `low`, `high` and `n` of "accuracy" (per token) and "exact match".
         data: SHA-256 of those samples.
@@ -96,23 +93,7 @@ def tests(task: Task, held_out: Mapping[str, Any]) -> list[Batch]:
 
 
 def stored_model(chapter: str, name: str, folder: Path | None = None) -> StoredModel:
-    """A model that came with the book.
-
-    Args:
-        chapter: such as "rasp_languages".
-        name: of its run, such as "sort, supervised", or of its file.
-        folder: the one with a folder per chapter, `results/models` if left out.
-
-    Raises:
-        ValueError: there is none of this name; says which there are.
-        CheckpointError: the file is damaged, or of another version or model.
-
-    Example:
-        >>> kept = stored_model("rasp_languages", "sort")
-        >>> ids = kept.task.annotate("cab").input_ids[None]
-        >>> kept.model(ids, output_attentions=True).attentions.shape
-        torch.Size([1, 2, 1, 4, 4])
-    """
+    """A model that came with the book, by its chapter and the name of its run, or of its file."""
     folder = folder or STORED
     files = _files(folder, chapter)
     if not files:

@@ -19,17 +19,7 @@ class Foreign(CheckpointError):
 
 
 def load_own(path: Path, run: str | None, **expected: Any) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """A file's tensors and header, once it is certain that it is the one that is meant.
-
-    Args:
-        path: of the file.
-        run: the cache key of the run that it has to be of; `None`: any.
-        expected: what else its header has to say: `kind`, `step`.
-
-    Raises:
-        CheckpointError: it is missing or damaged.
-        Foreign: it is another one.
-    """
+    """A file's tensors and header; `Foreign` if it is not of `run` (None: any), or not what is `expected`."""
     try:
         tensors, header = load_tensors(path)
     except FileNotFoundError:
@@ -42,16 +32,7 @@ def load_own(path: Path, run: str | None, **expected: Any) -> tuple[dict[str, Te
 
 
 def kept(path: Path, whose: Mapping[str, Any], make: Callable[[], Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """The tensors of a file; if it is not there, damaged or another one, they are made and put there.
-
-    Args:
-        path: of the file; its folder need not be there.
-        whose: what the file's header says: `run`, `kind` and what else tells it from others.
-        make: computes the tensors.
-
-    Raises:
-        CheckpointError: the file cannot be written.
-    """
+    """The tensors of a file; if it is not there, damaged or another one, they are made and put there."""
     try:
         tensors, _ = load_own(path, **{"run": None, **whose})
         return tensors
@@ -67,11 +48,8 @@ def kept(path: Path, whose: Mapping[str, Any], make: Callable[[], Mapping[str, T
 class Keeper:
     """A hook for `fit` that keeps a file at each of some steps, in a folder inside that of the run.
 
-    `fit` says which run it is in (`join`) before anything else, and asks what is `missing` of the steps that
-    an earlier call has come to: then the run starts again.
-
-    Args:
-        steps: when, as updates made; 0 is before training.
+    Steps are updates made; 0 is before training. `fit` says which run it is in (`join`) before anything else;
+    if a file is `missing` of the steps that an earlier call has come to, the run starts again.
     """
 
     before = True  # of the hooks that want to see step 0: see `training.also_before`
@@ -90,11 +68,7 @@ class Keeper:
         return self.steps
 
     def join(self, folder: Path | None, run: str | None, model: nn.Module) -> None:
-        """Say which run it is in: whose files it writes, and where.
-
-        Raises:
-            ValueError: the run keeps nothing.
-        """
+        """Say which run it is in: whose files it writes, and where."""
         if folder is None:
             raise ValueError(f"{type(self).__name__} keeps files: call fit with folder=..., or trained()")
         self.folder, self.run, self.model_class = folder / self.FOLDER, run, type(model)
@@ -115,11 +89,7 @@ class Keeper:
 
     @property
     def home(self) -> Path:
-        """Its folder.
-
-        Raises:
-            CheckpointError: no run has been trained or loaded with it.
-        """
+        """Its folder; a `CheckpointError` before it was given to `fit` or `trained`."""
         if self.folder is None:
             raise CheckpointError(f"this {type(self).__name__} is of no run yet: give it to fit or trained()")
         return self.folder
@@ -136,11 +106,7 @@ class Keeper:
 
 
 def denser_early(steps: int, n: int = 12) -> list[int]:
-    """About `n` steps from 0 to the last, the gaps growing evenly: early changes are the quick ones.
-
-    Raises:
-        ValueError: there are fewer than 1 step or 2 moments.
-    """
+    """About `n` steps from 0 to the last, the gaps growing evenly: early changes are the quick ones."""
     if steps < 1 or n < 2:
         raise ValueError(f"there should be at least 1 step and 2 moments; got {steps} and {n}")
     return sorted({round(steps * (place / (n - 1)) ** 2) for place in range(n)})
@@ -149,12 +115,8 @@ def denser_early(steps: int, n: int = 12) -> list[int]:
 class Snapshots(Keeper):
     """A hook that keeps the model's weights at chosen steps, and reads them back as models.
 
-    For every class of models with `save` and `load`. Each is a file `step-00000400.safetensors` in the folder
-    `snapshots` of the run: one that was killed and goes on writes those that it had not come to; a finished
-    one that is loaded finds them there, and a missing, damaged or foreign one starts the run again.
-
-    Args:
-        steps: when, as updates made; 0 is before training.
+    For every class of models with `save` and `built`. Each is a file `step-00000400.safetensors` in the
+    folder `snapshots` of the run.
     """
 
     KIND, FOLDER = "snapshot", "snapshots"
@@ -169,21 +131,13 @@ class Snapshots(Keeper):
         save(self.paths(step)[0], kind=self.KIND, run=self.run, step=step)
 
     def load(self) -> dict[int, Any]:
-        """The model of every step that training came to, in evaluation mode on the CPU.
-
-        Raises:
-            CheckpointError: there are none, or one is damaged or of another run.
-        """
+        """The model of every step that training came to, in evaluation mode on the CPU."""
         models = {step: self.at(step) for step in self.steps if self.paths(step)[0].exists()}
         if not models:
             raise CheckpointError(f"{self.home} holds no snapshot of steps {list(self.steps)}")
         return models
 
     def at(self, step: int) -> Any:
-        """The model of one step, in evaluation mode on the CPU.
-
-        Raises:
-            CheckpointError: it is missing, damaged, or of another run or step.
-        """
+        """The model of one step, in evaluation mode on the CPU."""
         path = self.paths(step)[0]
         return self.model_class.built(path, *load_own(path, self.run, kind=self.KIND, step=step))

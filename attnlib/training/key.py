@@ -57,13 +57,7 @@ def key_parts(
     score: Callable[..., Any] | None = None,
     hooks: Iterable[Any] = (),
 ) -> dict[str, str]:
-    """What decides the trained weights, each part as a hash; arguments are those of `trained`.
-
-    Of `hooks` only those count that have a `cache_key`. No batch is drawn.
-
-    Raises:
-        Unreadable: something cannot be read.
-    """
+    """What decides the trained weights, each part as a hash; arguments are those of `trained`."""
     kinds = {type(part) for part in model.modules()}
     packages = sorted({"torch", *(kind.__module__.partition(".")[0] for kind in kinds)})
     asked = {
@@ -86,11 +80,7 @@ def key_parts(
 
 
 def digest(value: Any) -> str:
-    """The SHA-256 of what a value holds, the same in every process.
-
-    Raises:
-        Unreadable: it holds something else than the module's docstring lists.
-    """
+    """The SHA-256 of what a value holds, the same in every process."""
     reading = _Reading()
     try:
         total, found = reading.digest(value), list[tuple[str, str]]()

@@ -54,24 +54,16 @@ class ReferenceLoss:
     $$L = -\tfrac{1}{|T|} \sum_{t \in T} \log p(y_t)
           - \tfrac{w}{|R|} \sum_{r \in R} \log \sum_k S_{rk} \bar A_{rk}$$
 
-    with $T$ the tokens whose target is not `IGNORE`, $R$ the rows (queries) of all samples with at least one
-    reference key, $S$ the batch's 0/1 `reference` and $\bar A$ the mean attention of the chosen heads. Which
-    of its reference keys a row prefers is left to the model; so are rows without one, and other heads.
-
-    Attributes:
-        weight: w; with 0 the attention is not even computed.
-        heads: the (layer, head)s to supervise, as one mean; all if None.
+    with $w$ the `weight`, $T$ the tokens whose target is not `IGNORE`, $R$ the rows (queries) of all samples
+    with at least one reference key, $S$ the batch's 0/1 `reference` and $\bar A$ the mean attention of the
+    chosen heads, all if None. Which of its reference keys a row prefers is left to the model.
     """
 
     weight: float | int
     heads: Sequence[Head] | None = None
 
     def __call__(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
-        """`loss` (L), `cross_entropy`; if the batch has a reference and w > 0, the second sum as `attention`.
-
-        Raises:
-            ValueError: the model has not got one of the heads, or returns no attention.
-        """
+        """`loss` (L), `cross_entropy`; with a reference and w > 0 also the mean over R, as `attention`."""
         reference = batch.reference if self.weight > 0 else None
         output, cross_entropy = _called(model, batch, attention=reference is not None)
         if reference is None:
@@ -97,11 +89,7 @@ def _called(model: nn.Module, batch: Batch, attention: bool) -> tuple[Any, Tenso
 
 
 def stacked_attentions(output: Any) -> Float[Tensor, "batch layer head query key"]:
-    """The attention that a model returned: our own as it is, Hugging Face's tuple of layers as one tensor.
-
-    Raises:
-        ValueError: there is none.
-    """
+    """The attention that a model returned: our own as it is, Hugging Face's tuple of layers as one tensor."""
     attentions = getattr(output, "attentions", None)
     if attentions is None or (not torch.is_tensor(attentions) and any(a is None for a in attentions)):
         raise ValueError(
@@ -114,11 +102,7 @@ def stacked_attentions(output: Any) -> Float[Tensor, "batch layer head query key
 def _of_heads(
     heads: Collection[Head], attentions: Float[Tensor, "batch layer head query key"]
 ) -> Float[Tensor, "batch some query key"]:
-    """The attention of some heads, without waiting for the device, as it would for lists as indices.
-
-    Raises:
-        ValueError: one of them is not in the model.
-    """
+    """The attention of some heads, without waiting for the device, as it would for lists as indices."""
     _, n_layers, n_heads, _, _ = attentions.shape
     for layer, head in heads:
         if not (0 <= layer < n_layers and 0 <= head < n_heads):
@@ -166,15 +150,10 @@ def attention_error(
 
 @torch.no_grad()
 def score_samples(model: nn.Module, batches: Iterable[Any]) -> Int64[Tensor, "sample 2"]:
-    """Right tokens, and tokens asked for, of every sample: what accuracies are made of.
+    """Right tokens, and tokens asked for, of every sample, on the CPU: what accuracies are made of.
 
-    Args:
-        model: gives `logits` [batch token class]; called in evaluation mode, on the device it is on, and left
-            in the mode it had.
-        batches: `Batch`es; a sample that asks for nothing counts as 0 of 0.
-
-    Returns:
-        Two columns, right and asked, a row per sample, in order; on the CPU.
+    The model gives `logits` [batch token class]; it is called in evaluation mode, on the device it is on, and
+    left in the mode it had. A sample that asks for nothing counts as 0 of 0.
     """
     device = next(model.parameters()).device
     rows = [torch.zeros(0, 2, dtype=torch.int64, device=device)]

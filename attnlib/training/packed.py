@@ -44,15 +44,7 @@ class Packing:
 
     @classmethod
     def of(cls, attention_mask: Bool[Tensor, "batch token"], group: int = GROUP) -> Packing:
-        """The packing of a batch that is padded on the right.
-
-        Args:
-            attention_mask: True for tokens, False for padding.
-            group: rows of a group; the last one has what is left.
-
-        Raises:
-            ValueError: there is padding in front of tokens, or a group would have no rows.
-        """
+        """The packing of a batch that is padded on the right; its last group has the rows that are left."""
         if group < 1:
             raise ValueError(f"a group must have at least 1 row; got group={group}")
         if (attention_mask[:, 1:] & ~attention_mask[:, :-1]).any():
@@ -78,9 +70,7 @@ class PackedOutput:
     """What a packed pass gives.
 
     Attributes:
-        logits: unnormalised log probability of each class at each token that is laid.
-        attentions: of each group, softmax weights before dropout, [row layer head query key]; `None` unless
-            they were asked for.
+        attentions: of each group, softmax weights before dropout, [row layer head query key].
     """
 
     logits: Float[Tensor, "laid class"]
@@ -94,21 +84,10 @@ def packed_pass(
     *,
     output_attentions: bool = False,
 ) -> PackedOutput:
-    """Score every class at every token that is laid.
+    """Score every class at every token that is laid, as the plain pass does, causal or not.
 
-    Equal to the plain pass there, with every kind of positions and norm, causal or not. With dropout it draws
-    other random numbers. In bf16 (under torch's autocast) on a CPU, attention is formed: the fused kernel is
-    slower there.
-
-    Args:
-        model: in any mode, with or without gradients.
-        input_ids: the padded batch.
-        packing: of this batch.
-        output_attentions: keep the attention of every head.
-
-    Raises:
-        ValueError: a text is longer than the model's `max_length`, or the model's attention is watched or
-            changed by an open block of `attnlib.models.attention`, to which rows are in the batch's order.
+    With dropout it draws other random numbers. In bf16 (under torch's autocast) on a CPU, attention is
+    formed: the fused kernel is slower there.
     """
     longest = packing.masks[-1].shape[1]
     if longest > model.config.max_length:
@@ -169,15 +148,9 @@ class _ByGroup:
 
 @dataclass(frozen=True)
 class PackedLoss:
-    """`TokenLoss` of a `Transformer`, computed on the batch's tokens laid end to end.
+    """`TokenLoss` of a `Transformer`, with the same numbers but for rounding, of tokens laid end to end.
 
-    The same numbers, but for rounding, from the same random batch. (Batches *drawn* of like length leave out
-    padding too, but models learn less from as many of them.)
-
-    Attributes:
-        attention_weight: as in `TokenLoss`.
-        group: rows of a group.
-        as_published: as in `attention_error`.
+    (Batches *drawn* of like length leave out padding too, but models learn less from as many of them.)
     """
 
     attention_weight: float | int = 0.0
@@ -185,11 +158,7 @@ class PackedLoss:
     as_published: bool = field(default=False, kw_only=True)
 
     def __call__(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
-        """The same losses as `TokenLoss`.
-
-        Raises:
-            ValueError: the model is not a `Transformer`, or does not take the batch in a packed pass.
-        """
+        """The same losses as `TokenLoss`."""
         if not isinstance(model, Transformer):
             raise ValueError(
                 f"only a Transformer takes a packed pass, not {type(model).__name__}: use token_loss"

@@ -33,16 +33,7 @@ class Run:
 
     While it trains, `last` has its state, and the best weights so far: one file, so that a kill leaves the
     one of an evaluation or of the next. When it is done, `best` has the best weights and the history, and
-    `last` goes.
-
-    Attributes:
-        model: on the device.
-        plan: see `fit`.
-        device: that of the plan.
-        evaluation: `evaluate` of `fit`.
-        folder: see `fit`.
-        keepers: the hooks that keep files.
-        given_key: `key` of `fit`.
+    `last` goes. `evaluation` and `given_key` are `evaluate` and `key` of `fit`.
     """
 
     model: nn.Module
@@ -82,10 +73,9 @@ class Run:
             return False
 
     def go_on(self) -> None:
-        """Take up what the folder holds of this run; what it holds of none is said, and cleared.
+        """Take up what the folder holds of this run; anything else is said, and cleared.
 
-        Raises:
-            CheckpointError: it is another run's, and the folder is the caller's own.
+        In a folder of the caller's own (without `key`), another run's is an error, and stays.
         """
         try:
             if self.folder is not None and self._take_up():
@@ -242,11 +232,7 @@ class Run:
         write_atomically(self.folder / TABLE, self.history.table.to_csv(index=False).encode())
 
     def _state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """All that the next training step depends on, apart from its data: tensors, and the rest as JSON.
-
-        Covers weights and buffers, the optimizer's moments and groups, the schedule, and torch's random
-        numbers.
-        """
+        """All that the next training step depends on, apart from its data: tensors, and the rest as JSON."""
         tensors = {f"model/{name}": weight for name, weight in self.model.state_dict().items()}
         state = self.optimizer.state_dict()
         for index, values in state["state"].items():

@@ -23,11 +23,7 @@ log = logging.getLogger("attnlib.training")
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Let one run at a time into a folder: a second one waits, and then finds the work done.
-
-    Raises:
-        CheckpointError: the system refuses.
-    """
+    """Let one run at a time into a folder: a second one waits, and then finds the work done."""
     lock = FileLock(folder / ".lock")
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -89,14 +85,7 @@ def about_run(model: nn.Module, plan: Plan, device: torch.device, batch: Any) ->
 class Board:
     """TensorBoard's events of a run, in `folder/tensorboard`; does nothing if `wanted` is false.
 
-    Args:
-        folder: of the run.
-        step: where the run starts or goes on: events after it are hidden, as they will be written again.
-        wanted: whether to write at all.
-
-    Raises:
-        ModuleNotFoundError: tensorboard is not installed.
-        CheckpointError: its folder cannot be used.
+    Events after `step`, where the run starts or goes on, are hidden, as they will be written again.
     """
 
     def __init__(self, folder: Path | None, step: int, wanted: bool) -> None:

@@ -34,11 +34,7 @@ from attnlib.generators.base import IGNORE, Batch
 
 @dataclasses.dataclass(frozen=True)
 class MixedBatch(Batch):
-    """A batch that says which of its tokens the model is to replace by its own predictions.
-
-    Attributes:
-        own: True for those; never for tokens that were not asked for.
-    """
+    """A batch that says which of its tokens (`own`) the model is to replace by its own predictions."""
 
     own: Bool[Tensor, "batch token"] | None = None
 
@@ -48,9 +44,6 @@ class ShareUpTo:
     """The share of own predictions at each step: from 0 along a straight line to `end` at the last step.
 
     The original's "from full teacher forcing down to half" is `share_up_to(0.5, steps)`.
-
-    Raises:
-        ValueError: `end` is not a share, or there are no steps.
     """
 
     end: float | int
@@ -76,9 +69,6 @@ class WithOwnPredictions:
     """The same batches with coins: which tokens the model is to replace; a function of the step alone.
 
     Attributes:
-        batch_at: the data, as for `fit`.
-        share_at: the probability of replacing a token at each step, such as `share_up_to`.
-        seed: of the coins.
         after: replace only tokens behind the one of this id (the = of a sum, say), for batches that also ask
             for the question: replaced there, it would be another question with the same answer.
     """
@@ -109,11 +99,7 @@ with_own_predictions = WithOwnPredictions
 
 
 def mixed_inputs(model: nn.Module, batch: MixedBatch) -> Int64[Tensor, "batch token"]:
-    """What the second pass reads: the tokens of `batch`, those of `own` as the model predicts them.
-
-    Raises:
-        ValueError: the batch has no coins, or the model's classes are not the ids that it reads.
-    """
+    """What the second pass reads: the tokens of `batch`, those of `own` as the model predicts them."""
     if batch.own is None:
         raise ValueError("this batch has no coins: make batches by with_own_predictions(batch_at, share_at)")
     with torch.no_grad():

@@ -45,16 +45,7 @@ def heads_changed(
     heads: Sequence[Head] | None,
     change: Callable[[AttentionCall, Chosen, int], Affine],
 ) -> Iterator[None]:
-    """Change the attention of chosen heads, all for None, in every call of `model` inside a `with` block.
-
-    Args:
-        model: as in `reinforced`.
-        heads: `(layer, head)` of each, both counted from 0.
-        change: of a call, the heads that are chosen, and the number of the layer.
-
-    Raises:
-        ValueError: the model has no such head, or is of another kind.
-    """
+    """Change the attention of chosen heads, all for None, in every call of `model` inside a `with` block."""
     picked = heads_by_layer(model, heads)
 
     def of_layer(layer: int, call: AttentionCall) -> Affine:

@@ -47,25 +47,9 @@ def watched_pass(
 ) -> Float[Tensor, "batch position vocabulary"] | None:
     """Run a model once, in evaluation mode, without a cache, and show every layer's attention to `observers`.
 
-    Whoever calls it has had the prompt checked (`check_prompt`).
-
-    Where padding is on the left, positions count real tokens only, as in generation (a model without relative
-    positions would see them shifted).
-
-    Args:
-        model: as in `rollout_of`.
-        observers: see `attnlib.models.attention.call`.
-        input_ids: the tokens.
-        attention_mask: 1 for tokens, 0 for padding.
-        logits_from: the first position to give logits of (a vocabulary's worth each); without, the model's
-            head is left out.
-        gradients: whether what the observers compute is to be differentiated.
-        **model_inputs: handed to the model.
-
-    Raises:
-        ValueError: the model's attention (or part of it) does not go through the interface, or is not over
-            the tokens alone, or something else mixes these, too; or it has no logits, or cannot be called
-            with this.
+    The caller has had the prompt checked (`check_prompt`). Without `logits_from`, the first position to give
+    logits of, the model's head is left out. With padding on the left, positions count real tokens only, as in
+    generation.
     """
     refuse_other_mixing(model)
     seen = 0
@@ -92,17 +76,9 @@ def logits_of(
     start: int = 0,
     **model_inputs: Any,
 ) -> Float[Tensor, "batch position vocabulary"]:
-    """The logits from position `start` on, of a Hugging Face language model or of an attnlib `Transformer`.
+    """The logits of a language model, run in the mode it is in, from position `start` of `input_ids` on.
 
-    Args:
-        model: run as it is: in evaluation mode, say, inside `evaluating`.
-        input_ids: the tokens.
-        attention_mask: as in `watched_pass`; with a cache, of its keys, too.
-        start: counted in `input_ids`.
-        **model_inputs: handed to the model.
-
-    Raises:
-        ValueError: the model gives no logits, or cannot be called with this.
+    With a cache, the mask is of its keys, too.
     """
     keep = input_ids.shape[1] - start
     if "logits_to_keep" in inspect.signature(model.forward).parameters:
@@ -127,11 +103,7 @@ class CannotRead(ValueError):
 
 
 def called(model: nn.Module, input_ids: Int[Tensor, "batch token"], given: dict[str, Any]) -> Any:
-    """What a model computes.
-
-    Raises:
-        CannotRead: it fails inside of the libraries it is made of, and fails again where nothing of ours is.
-    """
+    """What a model computes; its libraries' errors that come again without our hooks are `CannotRead`."""
     try:
         return model(input_ids=input_ids, **given)
     except torch.OutOfMemoryError:
@@ -192,13 +164,7 @@ def read_names(model: nn.Module) -> list[str]:
 
 
 def first_position(model: nn.Module) -> int:
-    """The position that a model gives the first token of a text: that of RoBERTa and its kin is not 0.
-
-    It is tried, once per model: by which of a few it computes what it computes without any.
-
-    Raises:
-        ValueError: by none of them.
-    """
+    """The position of a text's first token (not 0 for RoBERTa and its kin), tried once per model."""
     if isinstance(model, Transformer):
         return 0
     if model not in _first_positions:
@@ -230,12 +196,8 @@ def _body(model: Any) -> Any:
 def refuse_other_mixing(model: nn.Module) -> None:
     """Raise a `ValueError` where the attention that can be followed is not all that mixes a model's tokens.
 
-    What a model does is tried, once per model, whatever its parts are called: with each token's attention
-    held on the token itself, in every layer, other tokens may change nothing at the last of `PROBE`.
-
-    Raises:
-        ValueError: they do (recurrence, convolution); its attention does not go through the interface, or is
-            not over the tokens alone.
+    It is tried, once per model: with each token's attention held on the token itself, in every layer, other
+    tokens may change nothing at the last of `PROBE`.
     """
     if isinstance(model, Transformer) or model in _tried:
         return
@@ -351,11 +313,7 @@ def layers_apart(model: nn.Module) -> int | None:
 def check_prompt(
     model: nn.Module, input_ids: Any, attention_mask: Any, more: int = 0, *, name: str = "input_ids"
 ) -> tuple[Int[Tensor, "batch token"], Any]:
-    """Tokens, given as `name`, and their mask, on the device where `model` takes them.
-
-    Raises:
-        ValueError: the model cannot take them, with `more` to come.
-    """
+    """Tokens and mask where `model` takes them; a `ValueError` if it cannot, with `more` tokens to come."""
     refuse_no_model(model)
     refuse_learned_prompt(model)
     input_ids, attention_mask = brought(model, input_ids, attention_mask)

@@ -30,24 +30,7 @@ Hidden = Callable[[AttentionCall], Bool[Tensor, "#batch #head query key"]]
 
 @scope
 def inputs_changed(model: nn.Module, change: Callable[[Tensor, Tensor, Tensor], Inputs]) -> Iterator[None]:
-    """Let every layer compute attention from other queries, keys and values, inside a `with` block.
-
-    Args:
-        model: as in `watching`; the kind of kernel does not matter.
-        change: of queries, keys and values, which keep their shapes.
-
-    Raises:
-        ValueError: a model of another kind, or (after the block) one whose attention did not come by here.
-
-    Example:
-        >>> from attnlib.models import Transformer, TransformerConfig
-        >>> model = Transformer(TransformerConfig(5, n_layers=1, causal=True))
-        >>> with inputs_changed(model, lambda query, key, value: (0 * query, key, value)):
-        ...     output = model(torch.tensor([[1, 2]]), output_attentions=True)
-        >>> output.attentions[0, 0, 0].detach()
-        tensor([[1.0000, 0.0000],
-                [0.5000, 0.5000]])
-    """
+    """Let every layer, whatever its kernel, attend with other queries, keys and values in a `with` block."""
     with every_layer(model, lambda _, call: replace(call, *change(*call.inputs))):
         yield
 
@@ -56,12 +39,7 @@ def inputs_changed(model: nn.Module, change: Callable[[Tensor, Tensor, Tensor], 
 def keys_hidden(model: nn.Module, hidden: Hidden) -> Iterator[None]:
     """Hide keys from queries in every layer, inside a `with` block: attention is spread over the others.
 
-    Args:
-        model: as in `watching`, with a kernel that takes any mask.
-        hidden: of a layer's call. A query that is left without a key is not provided for.
-
-    Raises:
-        ValueError: as in `inputs_changed`; or (inside the block) the model's kernel takes no such mask.
+    The model's kernel has to take any mask. A query that is left without a key is not provided for.
     """
 
     def hide(_: int, call: AttentionCall) -> None:
@@ -76,12 +54,10 @@ def keys_hidden(model: nn.Module, hidden: Hidden) -> Iterator[None]:
 def every_layer(
     model: nn.Module, changed: Callable[[int, Any], None], *, needed: bool = True
 ) -> Iterator[None]:
-    """Hand every call of attention that `model` makes in this context to `changed`, before it is computed.
+    """Hand every attention call in this context, with its module's `id`, to `changed` before it is computed.
 
-    Args:
-        model: as in `watching`.
-        changed: of the `id` of the module that calls, and the call.
-        needed: whether it is an error if a layer's call does not come by.
+    With `needed`, a model that mixes tokens in other ways, or a layer whose call does not come by, is an
+    error.
     """
     seen = set[int]()
 

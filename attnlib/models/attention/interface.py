@@ -136,11 +136,7 @@ def replacing(model: Transformer, function: Callable[..., tuple[Tensor, Tensor |
 
 
 def attention_modules(model: nn.Module) -> list[nn.Module]:
-    """The modules that compute attention, one per layer, first to last.
-
-    Raises:
-        ValueError: it is not clear which these are.
-    """
+    """The modules that compute attention, one per layer, first to last."""
     if isinstance(model, Transformer):
         return [layer.attention for layer in model.layers]  # type: ignore[misc]
     modules = [m for m in followed(model).modules() if isinstance(getattr(m, "layer_idx", None), int)]
@@ -154,12 +150,7 @@ def attention_modules(model: nn.Module) -> list[nn.Module]:
 
 
 def heads_by_layer(model: nn.Module, heads: Sequence[Head] | None) -> dict[int, list[int]]:
-    """The chosen heads of every layer that has any; all heads for None.
-
-    Raises:
-        ValueError: what is given is no heads; the model has no such head, or is of a kind that cannot be
-            changed.
-    """
+    """The chosen heads of every layer that has any; all heads for None."""
     modules: list[Any] = attention_modules(model)
     sizes = [m.n_heads if isinstance(m, Attention) else m.config.num_attention_heads for m in modules]
     if heads is None:
@@ -277,11 +268,7 @@ def _hugging_face(
 
 
 def _eager_function(module: nn.Module) -> Callable:
-    """The function that a module's file falls back to: eager attention has no name to look it up by.
-
-    Raises:
-        ValueError: the file has none by the usual name.
-    """
+    """The function that a module's file falls back to: eager attention has no name to look it up by."""
     function = inspect.unwrap(type(module).forward).__globals__.get("eager_attention_forward")
     if function is None:
         raise ValueError(

@@ -36,9 +36,7 @@ TILE = 256
 def allowed(call: Any) -> bool:
     """Whether a call's attention can be formed so, and faster: the one place where this is decided.
 
-    It is for plain self-attention of at least `FROM` tokens, in single precision or better, on a CPU, with a
-    mask that says yes or no, and not changed from outside. (A GPU's kernels gain more from scores that never
-    reach its memory.)
+    GPUs are left out: their kernels gain more from scores that never reach their memory.
     """
     query, n = call.query, call.query.shape[2]
     return (
@@ -75,18 +73,10 @@ def head_means(
     output: Float[Tensor, "batch head query channel"] | None = None,
     needed: Bool[Tensor, "batch query"] | None = None,
 ) -> Iterator[tuple[int, slice, slice, Float[Tensor, "query key"]]]:
-    """`M` of one block of queries after the other.
+    """`M` of one block of queries after the other, with its example, queries and keys; `O` goes to `output`.
 
-    A query that may look nowhere has `A = 0` and `O = 0`.
-
-    Args:
-        call: one that is `allowed`.
-        output: where to put `O`.
-        needed: blocks without any of these queries are left out.
-
-    Yields:
-        Which example of the batch, which queries, which keys (`M` is zero elsewhere), and `M`, in memory that
-        the next block is put in.
+    `M` is zero for other keys, and is in memory that the next block is put in. A query that may look nowhere
+    has `A = 0` and `O = 0`. Blocks without any `needed` query are left out.
     """
     (batch, heads, n, _), group = call.query.shape, call.query.shape[1] // call.key.shape[1]
     share = 1 / heads

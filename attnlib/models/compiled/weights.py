@@ -39,11 +39,7 @@ WIDEST = 4096
 
 
 class Stream:
-    """The channels of the residual stream, by name, and maps from and to them.
-
-    Attributes:
-        width: how many there are: the named ones, `zero`, `balance`, and the two that hold `HEIGHT`.
-    """
+    """The channels of the residual stream, by name, and maps from and to them."""
 
     def __init__(self, **sizes: int) -> None:
         self.places, self.width = dict[str, slice](), 0
@@ -57,12 +53,7 @@ class Stream:
             )
 
     def read(self, rows: int | None = None, **parts: Tensor | float) -> Float[Tensor, "row width"]:
-        """Numbers made of channels: for each name, what every number takes of its channels.
-
-        Args:
-            rows: how many numbers; as many as the parts say, by default (then, one).
-            parts: `[row, channel]`, or one number for all.
-        """
+        """What each of some numbers takes of channels: for each name `[row, channel]`, or one for all."""
         given = [part.shape[0] for part in parts.values() if isinstance(part, Tensor)]
         weights = torch.zeros(rows or max([1, *given]), self.width)
         for name, part in parts.items():
@@ -80,11 +71,7 @@ class Stream:
 
 
 class Weights:
-    """A `Transformer` with all weights 0 but those written here.
-
-    Attributes:
-        model: the transformer; tokens are embedded as `symbol`, or `bos`, if there are such channels.
-    """
+    """A `Transformer` with all weights 0 but those written here."""
 
     @torch.no_grad()
     def __init__(self, language: Language, tokens: int, stream: Stream, n_layers: int, hidden: int) -> None:
@@ -130,13 +117,8 @@ class Weights:
     ) -> None:
         """A head: scores are `SHARPNESS` times the product of the features of query and key.
 
-        Args:
-            layer: which.
-            query: features of a query; `always` is added to them.
-            key: features of a key.
-            value: what is read at keys.
-            out: where it is written.
-            always: see `query`.
+        `always` is added to the query's features; `value` is read at keys, and `out` says where it is
+        written.
         """
         attention, width = self._layer(layer).attention, self.stream.width
         scale = SHARPNESS * width**0.5  # attention divides by the root of a head's channels

@@ -45,15 +45,7 @@ def add_parser(commands: _SubParsersAction[Any]) -> None:
 
 
 def run(given: Namespace) -> str:
-    """Run the command.
-
-    Returns:
-        What goes to stdout: the scores of the method or metric, and the path of what was written.
-
-    Raises:
-        ValueError: there is no such file or function, the output has another ending, or the method is
-            refused.
-    """
+    """Run the command and return what goes to stdout: the scores, and the path of what was written."""
     if given.output is not None:
         endings = (".json",) if given.metric else (".html", ".json")
         if given.output.suffix not in endings:
@@ -72,11 +64,7 @@ def run(given: Namespace) -> str:
 
 
 def function_of(text: str) -> Callable[..., Any]:
-    """The function that "FILE.py:FUNCTION" names.
-
-    Raises:
-        ValueError: there is no such file, it does not run, or it has no such function.
-    """
+    """The function that "FILE.py:FUNCTION" names, from the file run as a module."""
     file, colon, name = text.rpartition(":")
     path = Path(file)
     if not (colon and file.endswith(".py") and name.isidentifier()):

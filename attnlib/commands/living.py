@@ -21,17 +21,8 @@ def look_live(
 ) -> Seen:
     """A page that holds a model and computes it, with a prompt to begin with: any other can be typed.
 
-    Args:
-        name: of a model that a page can compute, as `attnlib.widgets.live.packing.model_file` takes it.
-        prompt: the text that stands in the box at first.
-        chat: whether it is put into the model's chat template.
-        continuation: a text that is forced behind it at first.
-        say: told in a line what is done next.
-
-    Raises:
-        ValueError: the prompt is empty; there is no such file or folder; or a page cannot compute the model,
-            with the reason.
-        ModelUnavailable: the model is nowhere to be had.
+    `name` is as `attnlib.widgets.live.packing.model_file` takes it; `continuation` is forced behind the
+    prompt at first.
     """
     if not prompt.strip():
         raise ValueError("the prompt is empty; give the text that the model is to continue")

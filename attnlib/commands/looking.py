@@ -93,8 +93,6 @@ class Seen:
     """What `look` shows: in a notebook by itself, and as a page with `save`.
 
     Attributes:
-        explorer: of it.
-        title: of the page.
         note: a line below: of which model this is, and how it was asked.
         folder: where files lie that `save` puts into the page, as long as this is there.
         lead: a line above: what the measures are.
@@ -107,15 +105,7 @@ class Seen:
     lead: str = ""
 
     def save(self, path: str | Path) -> Path:
-        """Writes the page; an older one of the same name is replaced once all of this one is there.
-
-        Returns:
-            The path.
-
-        Raises:
-            ValueError: as `checked_place`.
-            CheckpointError: it could not be written; an older one is as it was.
-        """
+        """Writes the page; an older one of the same name is replaced once all of this one is there."""
         place = checked_place(Path(path))
         note = f"{html.escape(self.note)} Made by attnlib {version('attnlib')}."
         lead = f"<p>{html.escape(self.lead, quote=False)}</p>\n" if self.lead else ""
@@ -217,11 +207,7 @@ def look(
 
 
 def _first(model: Any, prompt: Int[Tensor, " prompt"]) -> tuple[str, str]:
-    """The first of `FIRST` that a model can give, or rollout alone; and a sentence where it is not AttnLRP.
-
-    Raises:
-        ValueError: the model has no rollout.
-    """
+    """The first of `FIRST` that a model can give, or rollout; and a sentence where it is not AttnLRP."""
     METHODS["rollout"](model, prompt[None, :1])
     if len(prompt) > LONGEST:
         return "rollout", (
@@ -244,10 +230,9 @@ def _greedy(unused: list[str]) -> str:
 
 
 def refuse_bidirectional(model: Any, input_ids: Int[Tensor, "1 prompt"]) -> None:
-    """Raise a `ValueError` for a model whose first token sees the second: it does not write one by one.
+    """Refuse a model whose first token sees the second, or that gives no finite numbers.
 
-    Encoders such as BERT load as causal language models and give numbers without meaning. A model that gives
-    none, since a weight is none, is refused too.
+    Encoders such as BERT load as causal language models and give numbers without meaning.
     """
     two = input_ids.repeat(1, 2)[:, :2]
     with torch.no_grad(), evaluating(model):
@@ -293,11 +278,9 @@ def _measured(
 ) -> tuple[MeasureExplorer, str]:
     """A question for each token behind the prompt: what did it draw on, of all that stands before it?
 
-    Before them, two about a span: what it drew on, and what it drew on through what was written before it.
-    The token that predicts is no candidate: every prediction is made of it.
-
-    Returns:
-        The explorer, at the first word that is no blank or sign; and its largest sources, in a line.
+    Before them, where a span is given, two about it: what it drew on, and what it drew on through what was
+    written before it. The token that predicts a single one is no candidate: every prediction is made of it.
+    The text tells the largest sources of the first word that is no blank or sign.
     """
     if isinstance(following, int):
         every = generate(model, ids, following, {"do_sample": False})[0]
@@ -453,12 +436,7 @@ def short(name: str) -> str:
 
 
 def checked_place(path: Path, model: str = "") -> Path:
-    """The path, if a page can be written there: asked before the minutes that it takes to make one.
-
-    Raises:
-        ValueError: its folder does not exist or cannot be written to; or it is something else than a file, or
-            one of the model's.
-    """
+    """The path, if a page can be written there: asked before the minutes that it takes to make one."""
     if path.is_dir():
         raise ValueError(f"{path} is a folder; name a file in it: -o {path / 'look.html'}")
     if not path.parent.is_dir():

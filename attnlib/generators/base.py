@@ -84,8 +84,7 @@ class Batch(Movable):
 def moved(value: T, device: torch.device | str) -> T:
     """A tensor, or a batch with all of its tensors, on another device.
 
-    From ordinary memory, a copy waits until the GPU has done all that it was asked for before. From pinned
-    memory it queues up like everything else.
+    Copies to a GPU go through pinned memory: they queue up, and do not wait for what the GPU does before.
     """
     found: Any = value
     if isinstance(value, Tensor):

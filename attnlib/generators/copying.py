@@ -58,13 +58,9 @@ class Copying:
 
     Attributes:
         length: symbols of a sequence.
-        symbols: from which they are drawn.
-        repetition: whether a symbol may occur again.
+        symbols: how many there are to draw from.
         room: ids kept for symbols, so that a model of this task can go on with one of more symbols; 0: as
             many as there are.
-
-    Raises:
-        ValueError: a number is not possible; the message says what is.
 
     Source:
         Snell, Zhong, Klein and Steinhardt 2021, section 5, and the authors' SequenceCopying.
@@ -123,20 +119,11 @@ class Copying:
         return rng.permuted(every, axis=1)[:, : self.length]
 
     def batch(self, n: int, seeds: Sequence[Sequence[int]]) -> CopyBatch:
-        """So many sequences for every model.
-
-        Args:
-            n: of each model.
-            seeds: what its sequences are drawn by.
-        """
+        """`n` sequences for every model, each model's drawn by its own seed."""
         return self.of(np.stack([self.sequences(n, np.random.default_rng(seed)) for seed in seeds]))
 
     def of(self, symbols: Int64[np.ndarray, "model batch length"]) -> CopyBatch:
-        """Sequences of symbols, with end and start.
-
-        Raises:
-            ValueError: something in them is not a symbol.
-        """
+        """Sequences of symbols, with end and start."""
         if symbols.min() < 0 or symbols.max() >= self.symbols:
             raise ValueError(
                 f"symbols should be from 0 to {self.symbols - 1}; got {symbols.min()} to {symbols.max()}"
@@ -146,10 +133,5 @@ class Copying:
         return CopyBatch(torch.from_numpy(source), torch.from_numpy(target))
 
     def batches(self, batch_size: int, seeds: Sequence[int]) -> Callable[[int], CopyBatch]:
-        """The batch of every training step: a function of the step, and for each model of its own seed alone.
-
-        Args:
-            batch_size: sequences of each model.
-            seeds: one for each model.
-        """
+        """The batch of every training step, which depends for each model on the step and its own seed."""
         return lambda step: self.batch(batch_size, [[seed, step] for seed in seeds])

@@ -20,15 +20,9 @@ def exchanged_text(
 ) -> str | None:
     """A text as long as this one with other characters at `keys`, and so with another one at `place`.
 
-    First all of the keys are exchanged, and where that gives no text of the task, some of them.
-
-    Args:
-        text: of a task, right.
-        place: the character of the answer that is to be another.
-        keys: characters that the answer's is made of.
-        rng: draws the others.
-        redrawn: the text with other characters at keys, its answer not yet right; `None` if it cannot.
-        right: what the task makes of such a text; `ValueError` if it is none of the task.
+    First all of the keys are exchanged, and where that gives no text of the task, some of them. `redrawn`
+    puts other characters at keys, the answer not yet right, or gives `None`; `right` is what the task makes
+    of such a text, or a `ValueError` if it is none of the task.
     """
     for attempt in range(TRIES):
         chosen = [key for key in keys if attempt < TRIES // 4 or rng.random() < 0.5]

@@ -62,9 +62,7 @@ class NeedleSample(Sample):
     with its value.
 
     Attributes:
-        answer: the value, as text.
-        facts: how many facts there are.
-        position: which of them is the needle's, from 0.
+        position: which of the facts is the needle's, from 0.
         n_prompt: tokens up to the answer's value. The last of them is the query that predicts it.
         context: True for tokens of the facts; what comes after them asks.
         name: True for the tokens of the name in the needle's fact.
@@ -82,17 +80,8 @@ class NeedleGenerator:
     """Prompts of the needle test, for any Hugging Face tokenizer that knows offsets.
 
     Sample `i` depends on `seed` and `i` only. Samples take turns in the number of facts; the needle's
-    position among them is drawn evenly.
-
-    Args:
-        tokenizer: a fast tokenizer. Special tokens that it puts in front stay there.
-        seed: of names, values, order and positions.
-        facts: how many facts; several numbers take turns.
-        digits: of each value, up to 18. The first is not 0.
-        opening: how the answer begins, with `{name}` for the name; the facts' own words (`OPENING`) or "".
-
-    Raises:
-        ValueError: there are not that many names, or different values; or the tokenizer knows no offsets.
+    position among them is drawn evenly. A value has `digits` digits, and the first is not 0. `opening` is how
+    the answer begins: in the facts' own words (`OPENING`), or "".
     """
 
     def __init__(
@@ -135,12 +124,7 @@ class NeedleGenerator:
         return f"{told} Q: What is the code of {names[asked]}? A:{opening} {values[asked]}"
 
     def annotate(self, text: str) -> NeedleSample:
-        """The sample of a text like those of this module's docstring.
-
-        Raises:
-            ValueError: it is not of that form; the name asked for is in no fact or in several; its value is
-                in several, or is not the answer; or the tokenizer runs prompt and value together.
-        """
+        """The sample of a text like those of this module's docstring."""
         question = _QUESTION.search(text)
         facts = list(_FACT.finditer(text, 0, question.start())) if question else []
         told = " ".join(fact.group() for fact in facts)
@@ -163,20 +147,7 @@ class NeedleGenerator:
         """The prompt with the values of the fact that is asked for and of another one exchanged.
 
         The answer is then that other value, and its first token another one; the prompt has as many tokens.
-
-        Args:
-            sample: one prompt.
-            rng: draws the other fact.
-
-        Returns:
-            `None` if there is no such fact.
-
-        Example:
-            >>> from attnlib.generators import char_tokenizer
-            >>> generator = NeedleGenerator(char_tokenizer(), opening="")
-            >>> text = "The code of Kira is 48. The code of Hugo is 19. Q: What is the code of Hugo? A: 19"
-            >>> generator.exchanged(generator.annotate(text), np.random.default_rng(0)).text
-            'The code of Kira is 19. The code of Hugo is 48. Q: What is the code of Hugo? A: 48'
+        The result is `None` if no fact gives such a prompt.
         """
         values = [fact["value"] for fact in _FACT.finditer(sample.text)]
         for value in rng.permutation([each for each in values if each != sample.answer]).tolist():

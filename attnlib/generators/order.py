@@ -79,14 +79,8 @@ class EpochBatches(Generic[B]):
 def in_stages(stages: Sequence[tuple[int, Callable[[int], B]]]) -> Callable[[int], B]:
     """A curriculum: the batch of every training step, from the stage that the step is in.
 
-    Every stage is asked for the batch of the step as training counts it. So no two stages draw from the same
-    random numbers, and with one stage alone the batches are its own.
-
-    Args:
-        stages: how many steps each lasts, and its batches by step. The last goes on for as long as training.
-
-    Raises:
-        ValueError: there are none, or one lasts less than no time.
+    Every stage is asked for the batch of the step as training counts it, so no two stages draw from the same
+    random numbers. The last stage goes on for as long as training.
     """
     if not stages or any(steps < 0 for steps, _ in stages):
         raise ValueError(
@@ -102,10 +96,6 @@ def in_stages(stages: Sequence[tuple[int, Callable[[int], B]]]) -> Callable[[int
 
 
 def chunks(n: int, size: int) -> list[slice]:
-    """0 to n - 1 in parts of `size`, in their order: what a model is evaluated on.
-
-    Raises:
-        ValueError: the size is below 1.
-    """
+    """0 to n - 1 in parts of `size`, in their order: what a model is evaluated on."""
     refuse_below_one(**{"the size of a batch": size})
     return [slice(start, start + size) for start in range(0, n, size)]

@@ -37,13 +37,7 @@ EXAMPLES = {
 
 @plain_options
 def encode(text: str, tokenizer: Any, chat: bool = False) -> Int64[Tensor, "1 token"]:
-    """A prompt as ids, in the tokenizer's chat template if asked for.
-
-    What some tokenizers put behind every text, such as its end, is left out: the prompt is gone on with.
-
-    Raises:
-        ValueError: the text is empty, or no text; or there is no chat template that works.
-    """
+    """A prompt as ids, in a chat template if asked for, without what some tokenizers put at its end."""
     _refuse_none("prompt", text)
     if not chat:
         return _without_end(text, tokenizer)
@@ -56,14 +50,8 @@ def continued(
 ) -> tuple[Int64[Tensor, "1 prompt"], Int64[Tensor, " generated"]]:
     """A prompt as ids, and those of a text behind it, as the tokenizer writes the two together.
 
-    Args:
-        text: the prompt.
-        continuation: what follows it, from the very next character: where a word begins, a blank.
-        tokenizer: of the model.
-        chat: as in `encode`; the continuation is then the answer's beginning.
-
-    Raises:
-        ValueError: one of them is empty; or the prompt's last token would be another with what follows.
+    The continuation follows from the very next character (where a word begins, a blank) and has to begin a
+    token of its own; in a chat it is the answer's beginning.
     """
     prompt = encode(text, tokenizer, chat)
     _refuse_none("continuation", continuation)
@@ -93,10 +81,9 @@ def _refuse_none(what: str, text: str) -> None:
 
 
 def _in_a_chat(text: str, tokenizer: Any, **told: Any) -> Any:
-    """What a user says, as the model's chat template has it, up to where the answer begins.
+    """A user's text in the model's chat template (of several, "default"), up to where the answer begins.
 
-    Of several templates it is the one called "default". A template is code of whoever made the model, and may
-    raise anything.
+    A template is code of whoever made the model, and may raise anything.
     """
     template = tokenizer.chat_template
     if isinstance(template, dict) and "default" not in template:

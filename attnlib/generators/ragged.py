@@ -37,10 +37,7 @@ def padded(
 
 
 class Ragged(Generic[B]):
-    """Rows of different lengths: what documents and pairs of sentences have in common.
-
-    A subclass has `texts`, one for each row; `like`, which rows of like length have alike; and a `batch`.
-    """
+    """Rows of different lengths; a subclass has `texts`, one for each row, `like` and a `batch`."""
 
     texts: tuple[Any, ...]
 
@@ -66,37 +63,22 @@ class Ragged(Generic[B]):
         return (self[row : row + 1] for row in range(len(self)))
 
     def sample(self: R, n: int, seed: int = 0) -> R:
-        """At most `n` of the rows, drawn at random, in their order.
-
-        Raises:
-            ValueError: n is below 0.
-        """
+        """At most `n` of the rows, drawn at random, in their order."""
         if n < 0:
             raise ValueError(f"n should be at least 0; got {n}")
         return self[torch.from_numpy(np.sort(np.random.default_rng(seed).permutation(len(self))[:n]))]
 
     def batches(self, batch_size: int, seed: int = 0, pool: int = 50) -> EpochBatches[B]:
-        """The batch of every training step: all rows in a new random order each epoch.
+        """The batch of every training step: all rows in a new random order each epoch; see `EpochBatches`.
 
-        Rows of like length go together, which spares padding: see `EpochBatches`.
-
-        Args:
-            batch_size: rows per step; all of them, if there are fewer.
-            seed: of the order.
-            pool: batches that are sorted together; 1: purely random batches, as in the original.
-
-        Raises:
-            ValueError: there are no rows.
+        Rows of like length go together, which spares padding: `pool` batches are sorted together, and 1 makes
+        them purely random, as in the original.
         """
         return EpochBatches(
             lambda rows: self.batch(torch.from_numpy(rows)), self.like.numpy(), batch_size, seed, pool
         )
 
     def in_batches(self, batch_size: int = 64) -> list[B]:
-        """All rows once, shortest first; `rows` says which is which.
-
-        Raises:
-            ValueError: none is wanted in a batch.
-        """
+        """All rows once, shortest first; the `rows` of a batch say which they are."""
         refuse_below_one(batch_size=batch_size)
         return [self.batch(rows) for rows in self.like.argsort(stable=True).split(batch_size)]

@@ -46,16 +46,6 @@ def folder_with(
 
     Without `folder`, a subfolder of `$ATTNLIB_DATA/<kind>`, or of `$ATTNLIB_DATA`, if there is one, else
     `None`: the public source.
-
-    Args:
-        subfolders: the names that the set goes by.
-        folder: where to look.
-        kind: of data set.
-        holds: whether a folder has such files.
-        files: what they are called, in words.
-
-    Raises:
-        FileNotFoundError: `folder` is not there, or holds no such data.
     """
     if folder is None:
         root = os.environ.get(DATA_VARIABLE)
@@ -76,17 +66,8 @@ def found_set(
 ) -> tuple[str, Any, Path | None]:
     """A data set by its name: the name in code, its recipe if it is known, and the folder with its files.
 
-    Args:
-        name: in capitals or not, or of a folder's own.
-        folder: see `folder_with`.
-        recipes: of the known sets, each with its `folder`.
-        made: the set that is made, not read, for the message.
-        columns: what else may be read, the end of "TSV files ...".
-        **where: see `folder_with`.
-
-    Raises:
-        ValueError: the set is not known, and there is no folder of that name.
-        FileNotFoundError: see `folder_with`.
+    Capitals do not count in the name of a known set. For the message, `made` is the set that is not read, and
+    `columns` what else may be read; `where` is for `folder_with`.
     """
     name = name.lower() if name.lower() in recipes else name
     recipe = recipes.get(name)
@@ -101,22 +82,14 @@ def found_set(
 
 
 def refuse_below_one(**numbers: int | None) -> None:
-    """Refuse numbers below 1.
-
-    Raises:
-        ValueError: one is; `None` is none.
-    """
+    """Refuse numbers below 1; `None` passes."""
     for what, value in numbers.items():
         if value is not None and value < 1:
             raise ValueError(f"{what} should be at least 1; got {value}")
 
 
 def two_different(what: str, given: Sequence[str] | None, are: str) -> tuple[str, str]:
-    """The two texts that are given.
-
-    Raises:
-        ValueError: they are not two, or not different; says what they are.
-    """
+    """The two texts that are given, if they are two and different; a refusal says what they `are`."""
     if given is None or isinstance(given, str) or len(given) != 2 or given[0] == given[1]:
         raise ValueError(f"{what} should be two different {are}; got {given!r}")
     return given[0], given[1]
@@ -135,11 +108,7 @@ def with_ending(files: Sequence[Path], ending: str) -> list[Path]:
 
 
 def tables_in(files: Mapping[str, Sequence[Path]]) -> dict[str, Path]:
-    """The table, TSV or CSV, of each split that has one.
-
-    Raises:
-        ValueError: two files are of the same split.
-    """
+    """The table, TSV or CSV, of each split that has one; two of one split are refused."""
     tables = {
         split: [*with_ending(mine, ".tsv"), *with_ending(mine, ".csv")] for split, mine in files.items()
     }
@@ -158,11 +127,7 @@ def split_lines(data: bytes) -> list[str]:
 
 
 def read_lines(path: Path) -> list[str]:
-    """The lines of a UTF-8 file, gzipped if its name says so.
-
-    Raises:
-        ValueError: it cannot be read.
-    """
+    """The lines of a UTF-8 file, gzipped if its name says so."""
     try:
         data = path.read_bytes()
         return split_lines(gzip.decompress(data) if path.suffix == ".gz" else data)
@@ -171,13 +136,9 @@ def read_lines(path: Path) -> list[str]:
 
 
 def read_tsv(path: Path) -> dict[str, list[str]]:
-    r"""The columns of a table of text: its first line names them, tabs part them, and there is no quoting.
+    """The columns of a table of text: its first line names them, tabs part them, and there is no quoting.
 
     Line ends may be Windows' own (a carriage return, then a line feed); any other carriage return is text.
-
-    Raises:
-        ValueError: it cannot be read, is empty, two columns have one name, or a line has more or fewer fields
-            than the first.
     """
     lines = [line.removesuffix("\r").split("\t") for line in read_lines(path)]
     header = [name.removeprefix("\ufeff") for name in lines[0]] if lines else []
@@ -199,10 +160,6 @@ def read_columns(path: Path) -> dict[str, list[str]]:
     """The columns of a table of text, as `read_tsv` reads it or, where its name says so, as CSV.
 
     CSV has commas between fields, and quotes around those with commas, quotes or line ends in them.
-
-    Raises:
-        ValueError: it cannot be read, is empty, two columns have one name, or a line has more fields than the
-            first.
     """
     if not with_ending([path], ".csv"):
         return read_tsv(path)
@@ -223,26 +180,13 @@ def read_columns(path: Path) -> dict[str, list[str]]:
 
 @dataclass(frozen=True)
 class PublicFile:
-    """A file of a public source, read from the web at most once, and never without a checksum.
-
-    Attributes:
-        url: where it is, at a fixed revision or version.
-        sha256: what it has to be.
-    """
+    """A public file at a fixed revision, read from the web at most once, and never without a checksum."""
 
     url: str
     sha256: str
 
     def read(self, folder: Path, instead: str) -> bytes:
-        """Its content, which is kept in `folder`.
-
-        Args:
-            folder: made if it is not there.
-            instead: what a reader without a network may do, for the message.
-
-        Raises:
-            ConnectionError: it cannot be reached, or is not the file it was.
-        """
+        """Its content, kept in `folder`; an error says `instead` what a reader without a network may do."""
         kept = folder / f"{self.sha256[:16]}-{self.url.rsplit('/', 1)[-1]}"
         if has_sha256(kept, self.sha256):
             return kept.read_bytes()
@@ -275,16 +219,8 @@ def without_copies(
 ) -> dict[str, list[T]]:
     """The tables without empty rows, and without copies: those of a row in another split, or in its own.
 
-    Args:
-        tables: rows by split.
-        about: how many were left out is added.
-        same: what rows of two splits may not share.
-        copied: what two rows of one split may not share.
-        empty: what empty rows are called, and whether one is.
-        wanted: what rows should be, for the message.
-
-    Raises:
-        ValueError: no row is left, or none of a split.
+    Rows of two splits may not share what `same` gives, and rows of one split not what `copied` gives; `empty`
+    is what empty rows are called, and whether one is. How many rows are left out is added to `about`.
     """
     clean: dict[str, list[T]] = {}
     seen: set[Hashable] = set()
@@ -321,15 +257,9 @@ def split_in_three(
 ) -> dict[str, list[T]]:
     """Train, validation and test in random order; what is missing is drawn from the rest, without copies.
 
-    Args:
-        tables: rows by split, "all" for those that have none; of `without_copies`.
-        about: how many were left out is added.
-        rng: draws the order.
-        shares: how many of so many rows become a test set, and then a validation set.
-        same: what rows of two splits may not share. A row that shares it with a drawn one is left out.
-
-    Raises:
-        ValueError: there is nothing to train on, or nothing is left for a split.
+    `tables` are of `without_copies`, with "all" for rows that have no split; `shares` tells how many of so
+    many rows become a test set, and then a validation set. A row that has `same` in common with a drawn one
+    is left out, which is counted in `about`.
     """
     rest = [split for split in ("train", "all") if split in tables]
     parts = {split: _shuffled(tables[split], rng) for split in tables if split not in rest}

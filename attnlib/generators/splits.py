@@ -13,11 +13,7 @@ TENTHS: dict[Split, tuple[int, ...]] = {"test": (0,), "valid": (1,), "train": (2
 
 
 def checked_split(split: str | None) -> Split | None:
-    """The name of a split, or `None` for all texts, as what it should be.
-
-    Raises:
-        ValueError: there is no such split.
-    """
+    """The name of a split that there is, or `None` for all texts; anything else is refused."""
     for known in get_args(Split):
         if split == known:
             return known
@@ -30,13 +26,7 @@ def checked_split(split: str | None) -> Split | None:
 def in_split(
     symbols: Integer[np.ndarray, "text position"], lengths: Integer[np.ndarray, " text"], split: Split
 ) -> Bool[np.ndarray, " text"]:
-    """Whether each text is in the split.
-
-    Args:
-        symbols: the texts, as numbers from 0; what stands behind their ends does not count.
-        lengths: of the texts.
-        split: "train", "valid" or "test".
-    """
+    """Whether each text is in the split; symbols behind its end do not count."""
     return np.isin(_tenth(symbols, lengths), TENTHS[split])
 
 

@@ -32,11 +32,7 @@ class Captioned:
     alt: str = ""
 
     def captioned(self: Shown, name: str, caption: str) -> Shown:
-        """Gives it a name and a caption; returns it, for a cell to show.
-
-        Raises:
-            ValueError: the name is not in small letters, figures and hyphens, or the caption is no sentence.
-        """
+        """Gives it a name and a caption; returns it, for a cell to show."""
         if not _NAME.fullmatch(name):
             raise ValueError(
                 f"A {self.kind.lower()} is named in small letters and figures with hyphens between, "

@@ -157,13 +157,9 @@ def _dots(axis: Axes, rows: pd.DataFrame, by: str, ways: Sequence[str], alone: b
 
 
 def _crosses(axis: Axes, marks: pd.DataFrame, others: Sequence[str], below: float) -> None:
-    """Marks at the `place` of their group, crosses so far below it that they hide no point.
+    """Marks at the `place` of their group, crosses `below` it by so many places that they hide no point.
 
-    Args:
-        axis: of the panel.
-        marks: columns `mark`, `place` and `value`.
-        others: every mark of the figure that is a cross, in the order in which they take their shapes.
-        below: how far below, in places.
+    `others` are all marks of the figure that are crosses, in the order in which they take their shapes.
     """
     for name, part in marks.groupby("mark", sort=False):
         sign, size = STROKE if name in BOUNDS else CROSSES[others.index(str(name)) % len(CROSSES)]

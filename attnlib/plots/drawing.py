@@ -132,8 +132,8 @@ COMPUTED = re.compile(r"[=+\-@\t\r].*[(|!]", re.DOTALL)
 def as_csv(rows: pd.DataFrame) -> str:
     """A table as CSV, its numbers whole; names of columns that have several levels are joined.
 
-    Of texts such as "0.47 [0.44, 0.50]" it has the number and, in columns of their own, the interval's ends.
-    A text that a spreadsheet would take for a formula has an apostrophe before it.
+    A text such as "0.47 [0.44, 0.50]" becomes its number and, in columns of their own, the interval's ends. A
+    text that a spreadsheet would take for a formula has an apostrophe before it.
     """
     if rows.columns.nlevels > 1:
         rows = rows.set_axis([", ".join(filter(None, map(str, name))) for name in rows.columns], axis=1)

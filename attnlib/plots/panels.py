@@ -82,12 +82,8 @@ def label_some(
 ) -> None:
     """Labels along a side, as large as elsewhere: all that have room, else every second, third, ...
 
-    Args:
-        axis: of a heat map.
-        side: along columns ("x") or rows ("y").
-        labels: one per column or row.
-        inches: how long the side is.
-        first: where the middle of the first one is; the others follow at distances of 1.
+    The side is so many `inches` long; the middle of the first label is at `first`, and the others follow at
+    distances of 1.
     """
     step = max(1, ceil(len(labels) * LINE * POINTS / (72 * inches)))
     getattr(axis, f"set_{side}ticks")(np.arange(0, len(labels), step) + first, list(labels)[::step])
@@ -117,11 +113,7 @@ def points(axis: Axes, rows: pd.DataFrame, places: Sequence[float], look: Look, 
 def of_words(
     values: Shaped[Numbers, "*map row column"], rows: Sequence[str], columns: Sequence[str]
 ) -> Shaped[np.ndarray, "*map row column"]:
-    """The numbers of a heat map as numpy has them.
-
-    Raises:
-        ValueError: they are not as many as the words beside and below them.
-    """
+    """The numbers of a heat map as numpy has them, if there is a word for each row and column."""
     if (found := tuple(values.shape[-2:])) != (wanted := (len(rows), len(columns))):
         raise ValueError(f"there should be a word for each of {found} rows and columns; got {wanted} words")
     return numpy_of(values)
@@ -146,11 +138,7 @@ def series(axes: Iterable[Axes]) -> tuple[list[Any], list[str]]:
 def legend_of(figure: Figure, title: str | None = None, also: Sequence[Artist] = (), **how: Any) -> None:
     """The legend of all panels, below them, with what any of them draws; the figure grows by its rows.
 
-    Args:
-        figure: with its panels drawn.
-        title: of the legend.
-        also: what is listed behind the series: artists with labels.
-        **how: of `Figure.legend`.
+    Behind the series it lists `also`, artists with labels.
     """
     handles, labels = series(figure.axes)
     drawn: list[Any] = [*handles, *also]  # matplotlib's annotation leaves out containers, as of error bars

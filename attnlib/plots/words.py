@@ -37,14 +37,7 @@ def listed(parts: Iterable[str]) -> str:
 
 
 def courses(rows: pd.DataFrame, x: str, by: str | Sequence[str], value: str = "value") -> str:
-    """What each line does: where it begins and ends, and what is beyond both between.
-
-    Args:
-        rows: columns `x`, `value` and those of `by`.
-        x: the column along the lines.
-        by: the columns that lines are told apart by.
-        value: the column that is drawn.
-    """
+    """What each line does: where it begins and ends, and what is beyond both between."""
     names = [by] if isinstance(by, str) else list(by)
     known = rows.dropna(subset=[value]).sort_values(x, kind="stable")
     order = rows[names].drop_duplicates().itertuples(index=False, name=None)
@@ -93,14 +86,9 @@ def by_group(rows: pd.DataFrame, by: str, of: str | Sequence[str], value: str = 
 
 
 def peaks(maps: Mapping[str, np.ndarray], rows: Sequence[str], columns: Sequence[str]) -> str:
-    """Where each heat map is strongest: the row and the column by their names, with the value.
+    """Where each heat map, [row column], is strongest: the row and the column by their names, with the value.
 
     The first row of causal attention has one key to look at, and is left out.
-
-    Args:
-        maps: values [row column], by what each heat map is called.
-        rows: what stands beside each row.
-        columns: what stands below each column.
     """
 
     def strongest(name: str, values: np.ndarray) -> str:

@@ -25,12 +25,9 @@ class AlignedSentence(Scored):
     """A sentence and its translation, with scores of every pair of tokens, target by target.
 
     Attributes:
-        source: the tokens of the sentence.
-        targets: of its translation, at each checkpoint; "" where it is shorter than another.
+        targets: tokens of its translation, at each checkpoint; "" where it is shorter than another.
         truth: the places of the pairs that belong together, or None where that is not known.
         written: the model's own text at each checkpoint; by score, where they have texts of their own.
-        expected: the right translation, or None where it is not known.
-        typed: whether the reader typed it.
     """
 
     source: tuple[str, ...]
@@ -54,11 +51,7 @@ class AlignedSentence(Scored):
         expected: str | None = None,
         truth: Any = None,
     ) -> "AlignedSentence":
-        """Checks; `AlignmentExplorer` describes the parts.
-
-        Raises:
-            ValueError: a part is not valid.
-        """
+        """Checks; `AlignmentExplorer` describes the parts."""
         keys = checked_tokens("source", source)
         lines = tuple(checked_tokens("targets", each) for each in targets)
         if len({len(line) for line in lines}) != 1 or len(lines) not in (1, checkpoints):

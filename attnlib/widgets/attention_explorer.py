@@ -30,15 +30,11 @@ class Attention(Item):
     """One sequence (or pair of sequences) and its attention at one checkpoint or more, checked and packed.
 
     Attributes:
-        label: what the drop-down calls it.
         tokens: of the keys; also of the queries where ``query_tokens`` is None.
-        query_tokens: of the queries, or None where queries and keys are the same sequence.
         weights: `quantise` of the attentions.
         masks: the distinct references; see `packed_masks`.
         mask_of: per layer and head, the index into ``masks``; -1 where there is no reference.
         answers: of the model, one per checkpoint, if it was asked.
-        expected: the right answer, or None where there is none.
-        typed: whether the reader typed it.
     """
 
     label: str
@@ -62,11 +58,7 @@ class Attention(Item):
         references: References = None,
         query_tokens: Sequence[str] | None = None,
     ) -> Attention:
-        """Checks and packs one checkpoint; `AttentionExplorer` describes the arguments.
-
-        Raises:
-            ValueError: shapes that disagree, NaN, weights outside [0, 1], or a reference that is not bool.
-        """
+        """Checks and packs one checkpoint; `AttentionExplorer` describes the arguments."""
         keys = checked_tokens("tokens", tokens)
         queries = None if query_tokens is None else checked_tokens("query_tokens", query_tokens)
         values = checked_weights(attentions, len(keys if queries is None else queries), len(keys))
@@ -80,10 +72,8 @@ class Attention(Item):
     def most_on_reference(self) -> tuple[int, int, int]:
         """The layer and head with the largest share of attention on their reference, and the query there.
 
-        It is asked of the last checkpoint.
-
-        Shares are means over the queries that have a reference; without one, it is the first head, and no
-        query (-1).
+        Shares are of the last checkpoint, and means over the queries that have a reference; without one, it
+        is the first head, and no query (-1).
         """
         best, found, cells = -1.0, (0, 0, -1), self.weights.shape[-2:]
         for (layer, head), index in np.ndenumerate(np.array(self.mask_of)):
@@ -105,8 +95,7 @@ class Attention(Item):
 class AttentionView(Explorer):
     """An explorer with the traits that ``attention_view.js`` reads.
 
-    An item has a ``shape`` that ends with layers, heads, queries and keys, and ``masks``, its distinct
-    references.
+    An item's ``shape`` ends with layers, heads, queries and keys; its ``masks`` are its distinct references.
     """
 
     masks = traitlets.Bytes(help="The distinct references of all items, as bits.").tag(sync=True)

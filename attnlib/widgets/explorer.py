@@ -30,10 +30,7 @@ class Item:
 
 
 class Explorer(StaticTwin, anywidget.AnyWidget):
-    """Base of all explorers: the picture of one of several items, which a subclass checks and packs.
-
-    Items are `Item`s.
-    """
+    """Base of all explorers: the picture of one of several `Item`s, which a subclass checks and packs."""
 
     title = traitlets.Unicode(help="A line of text above the picture.").tag(sync=True)
     items = traitlets.List(traitlets.Dict(), help="What is shown besides the bytes.").tag(sync=True)
@@ -113,13 +110,7 @@ class Examples(Explorer):
     ) -> E:
         """An explorer with a drop-down of named examples: variants of a model, say, or several texts.
 
-        Args:
-            examples: by name, what the class takes to show one. Examples may differ in every size.
-            item: index of the example shown first.
-            **settings: what else the class takes: the title, and what is shown first.
-
-        Raises:
-            ValueError: there is no example, or one of them is not valid; the message names it.
+        Examples may differ in every size; `settings` are what else the class takes, such as its title.
         """
         items = named(cls._pack, "example", examples)
         explorer = cls(**next(iter(examples.values())))
@@ -146,8 +137,7 @@ def nobody(text: str) -> Any:
 class Asking(Explorer):
     """An explorer with the traits that ``ask_box.js`` reads.
 
-    A subclass sets ``asks`` where there is someone to ask, and says in ``_reply`` what happens then. A built
-    page has no kernel: it shows what was asked last, and in place of the box a line that there was one.
+    A subclass sets ``asks`` where there is someone to ask, and says in ``_reply`` what happens then.
     """
 
     asked = traitlets.Unicode(help="The text in the box of a live explorer.").tag(sync=True)
@@ -163,8 +153,7 @@ class Asking(Explorer):
     def ask(self, text: str) -> None:
         """What the button does: shows the answer to a text. What goes wrong becomes the trait ``error``.
 
-        A ValueError is a refusal, in words for the reader. Of anything else the traceback is logged, so that
-        who wrote the function that answers can mend it.
+        A ValueError is a refusal, in words for the reader; the traceback of any other error is logged.
         """
         self.asked, self.error, self.busy = text, "", True
         try:

@@ -21,15 +21,7 @@ EXPORT = re.compile(r"^export (?=(?:const|(?:async )?function|class) (\w+))", re
 
 
 def front_end(explorer: str, folder: Path = FRONT) -> tuple[str, str]:
-    """The script and the style sheet of an explorer.
-
-    Args:
-        explorer: its file in the folder, which ends with the line ``export default { render };``.
-        folder: where it and what it imports are.
-
-    Raises:
-        FileNotFoundError: a file that is imported is not there.
-    """
+    """The script and the style sheet of an explorer: its file in the folder, and what that imports."""
     found: dict[str, str] = {}
     _find(explorer, folder, found)
     script = "\n".join(text for name, text in found.items() if name.endswith(".js"))

@@ -29,9 +29,6 @@ class Recording(Item):
     """One prompt and what was generated from it, checked and packed.
 
     Attributes:
-        label: what the drop-down calls it.
-        prompt: text of the prompt's tokens.
-        generated: text of the generated tokens.
         shape: generated tokens, prompt tokens, layers.
         packed: the matrix, stored and compressed as the module describes.
         scale: what the byte 255 stands for: the largest value, or 1 for shares.
@@ -58,11 +55,7 @@ class Recording(Item):
         matrix: Array,
         ignored: Array | Sequence[bool] | None = None,
     ) -> "Recording":
-        """Checks and packs; `GenerationExplorer` describes the arguments.
-
-        Raises:
-            ValueError: shapes that disagree, NaN, negative values, or ``ignored`` that is not bool.
-        """
+        """Checks and packs; `GenerationExplorer` describes the arguments."""
         prompt = checked_tokens("prompt_words", prompt_words)
         generated = checked_tokens("generated_words", generated_words)
         values = _checked(matrix, len(generated), len(prompt))

@@ -21,9 +21,6 @@ class Question(Scored):
     """A prompt, what measures say of its tokens, and which tokens the prediction needs.
 
     Attributes:
-        tokens: of the prompt.
-        predicted: the model's prediction, or "".
-        expected: the right one, or None where it is not known.
         truth: the places of those; None where they are not known.
         candidates: the places of the tokens that they are among.
         query: the place that predicts.
@@ -55,11 +52,7 @@ class Question(Scored):
         expected: str | None = None,
         missing: Mapping[str, str] | None = None,
     ) -> "Question":
-        """Checks; `MeasureExplorer` describes the parts.
-
-        Raises:
-            ValueError: a part is not valid.
-        """
+        """Checks; `MeasureExplorer` describes the parts."""
         words = checked_tokens("tokens", tokens)
         flat = {name: numpy_of(score) for name, score in scores.items()}
         n = len(words)

@@ -52,12 +52,8 @@ class PackedModel(Item):
     """A model, its task, and texts to begin with, checked and packed.
 
     Attributes:
-        label: what the drop-down calls it.
-        config: of the model, as JSON.
         tensors: names and sizes of its weights, in the order they are packed.
         half: whether they are packed in half precision.
-        packed: the weights, compressed.
-        task: what the page must know of the task.
         note: a line below the controls, or "".
         heads: a line on a head, by its name.
     """
@@ -84,11 +80,7 @@ class PackedModel(Item):
         note: str = "",
         heads: Mapping[str, str] | None = None,
     ) -> PackedModel:
-        """Checks and packs; `ModelExplorer` describes the arguments.
-
-        Raises:
-            ValueError: the page cannot compute the model, it is not of the task, or a text cannot be asked.
-        """
+        """Checks and packs; `ModelExplorer` describes the arguments."""
         if not isinstance(model, Transformer):
             raise ValueError(
                 f"the page computes an attnlib.models.Transformer, and this is a {type(model).__name__}. "
@@ -253,11 +245,7 @@ class ModelExplorer(AttentionView):
 
 
 def checked(model: Transformer, task: Asked, text: str) -> None:
-    """Nothing, if the model can be asked this text.
-
-    Raises:
-        ValueError: it is not of the task, or longer than the model can read.
-    """
+    """Refuse a text that is not of the task, or longer than the model can read."""
     if isinstance(task, Language):
         task.encode(text)
         length = len(text) + task.bos
@@ -279,7 +267,8 @@ def checked(model: Transformer, task: Asked, text: str) -> None:
 def sharpest(model: Transformer, task: Asked, text: str) -> tuple[int, int]:
     """The layer and head that look hardest at one token: by the largest weight of a row, on average.
 
-    The first row and the first key are left out: where there is nothing to look at, attention goes there.
+    Unless the text is one token, the first row and key are left out: with nothing to look at, attention goes
+    there.
     """
     if isinstance(task, Language):
         ids = task.annotate(text).input_ids

@@ -14,10 +14,7 @@ _UNSEEN = re.compile(
 
 
 def seen(text: str) -> str:
-    """A title or a label that cannot turn around what stands beside it: such characters as codes, U+202E.
-
-    An explorer's tokens are shown in the same way.
-    """
+    """A text with codes such as U+202E for characters that turn the text around them, or are none."""
     return _UNSEEN.sub(lambda found: f"U+{ord(found[0]):04X}", text)
 
 
@@ -26,14 +23,7 @@ def named(
 ) -> list[Shown]:
     """``build(label, **parts, **settings)`` of each, with noun and label in the message of every error.
 
-    Args:
-        build: checks the parts, its other arguments, and packs them; those without a default must be there.
-        noun: what a reader calls it: example, problem, document.
-        shown: parts by name, by what the drop-down calls them.
-        **settings: what else ``build`` takes.
-
-    Raises:
-        ValueError: there is nothing to show; a part is missing, unknown or not valid.
+    The parts are the other arguments of ``build``; those without a default must be there.
     """
     _, *takes = inspect.signature(build).parameters.values()
     parts = [each for each in takes if each.name not in settings]
@@ -57,11 +47,7 @@ def named(
 
 
 def checked_texts(name: str, texts: Any, count: int, of: str) -> tuple[str, ...]:
-    """One text for every checkpoint.
-
-    Raises:
-        ValueError: it is one string, holds something else than strings, or has another length than ``count``.
-    """
+    """The texts, if they are one string for every checkpoint."""
     if isinstance(texts, str) or [type(text) for text in texts] != [str] * count:
         raise ValueError(
             f"{name} must be a list of {count} strings, one for every checkpoint of {of}; got {texts!r}."
@@ -70,11 +56,7 @@ def checked_texts(name: str, texts: Any, count: int, of: str) -> tuple[str, ...]
 
 
 def checked_text(name: str, text: Any) -> str | None:
-    """A text, or None where there is none.
-
-    Raises:
-        ValueError: it is something else.
-    """
+    """A text, or None where there is none; anything else is refused."""
     if not (text is None or isinstance(text, str)):
         raise ValueError(f"{name} must be a string or None; got {text!r}.")
     return text

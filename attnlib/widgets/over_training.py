@@ -20,10 +20,9 @@ LONGEST_LABEL = 48
 
 
 class OverTraining(Asking):
-    """An explorer with the traits that ``over_training.js`` reads.
+    """An explorer of what was recorded, or typed and answered; ``over_training.js`` reads its traits.
 
-    What is shown was recorded, or typed by the reader and answered. A subclass says by ``_noun`` and
-    ``_pack`` what it is and what checks and packs it.
+    A subclass says by ``_noun`` and ``_pack`` what it is and what checks and packs it.
     """
 
     steps = traitlets.List(help="The step of every checkpoint, growing.").tag(sync=True)
@@ -76,11 +75,7 @@ class OverTraining(Asking):
 
 
 def checked_steps(steps: Steps) -> list[float | int]:
-    """The steps as plain numbers.
-
-    Raises:
-        ValueError: there is none, or they do not grow.
-    """
+    """The steps as plain numbers; there must be one at least, and they must grow."""
     values = numpy_of(steps)
     if values.ndim != 1 or not len(values) or values.dtype.kind not in "iuf" or not np.isfinite(values).all():
         raise ValueError(
@@ -97,13 +92,7 @@ def checked_steps(steps: Steps) -> list[float | int]:
 def checked_curve(name: str, curve: Curve, steps: list[float | int]) -> dict[str, Any]:
     """A curve as the front end reads it; what is not finite becomes a gap.
 
-    Args:
-        name: of the curve.
-        curve: a value for every checkpoint, or ``{step: value}`` where it was measured at other steps.
-        steps: of the checkpoints.
-
-    Raises:
-        ValueError: there are more or fewer values than checkpoints, or steps outside those recorded.
+    It is a value for every checkpoint, or ``{step: value}`` where it was measured at other steps.
     """
     if isinstance(curve, Mapping):
         places, values = checked_steps(list(curve)), list(curve.values())

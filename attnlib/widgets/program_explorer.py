@@ -23,12 +23,7 @@ class ShownProgram(Item):
 
     Attributes:
         alphabet: how many symbols there are.
-        length: symbols of an input.
-        causal: whether a head selects only keys up to its query.
-        layers: how many layers there are.
         output: the number of the variable that is predicted.
-        query: the position that is asked about first.
-        text: the input that is shown first, in letters.
         variables: what the page must know of each; of its relation, mask and table only the shapes.
         cells: how many bytes the relations, masks and tables have, unpacked.
     """
@@ -47,11 +42,7 @@ class ShownProgram(Item):
 
     @classmethod
     def of(cls, label: str, *, program: Any, text: str, query: int) -> "ShownProgram":
-        """Checks; `ProgramExplorer` describes the parts.
-
-        Raises:
-            ValueError: the input is not of the program, or there is no such position.
-        """
+        """Checks; `ProgramExplorer` describes the parts."""
         checked_input(text, program.alphabet, program.length)
         if not 1 <= query <= program.length:
             raise ValueError(f"query must be a position from 1 to {program.length}; got {query}.")
@@ -144,11 +135,7 @@ class ProgramExplorer(Explorer):
 
 
 def checked_input(text: str, alphabet: int, length: int) -> None:
-    """Nothing, if the text is an input of a program of so many symbols and positions.
-
-    Raises:
-        ValueError: it has another length, or letters that are no symbols.
-    """
+    """Refuse a text that is no input of a program of so many symbols and positions."""
     letters = LETTERS[:alphabet]
     if not re.fullmatch(f"[{letters}]{{{length}}}", text):
         raise ValueError(f"text must be {length} of the letters {', '.join(letters)}; got {text!r}.")

@@ -31,7 +31,6 @@ class Scores:
     Attributes:
         values: by name, float ``[checkpoint place]``; with one checkpoint where it is known, it is the same
             for all.
-        checkpoints: how many there are.
         signed: the names of those that are shown with their signs.
     """
 
@@ -41,11 +40,7 @@ class Scores:
 
     @classmethod
     def of(cls, scores: Mapping[str, Any], places: int, checkpoints: int, truth: Any = None) -> "Scores":
-        """Checks scores ``[checkpoint place]``, and the true ones, ``[place]``, where they are known.
-
-        Raises:
-            ValueError: there is no score, a shape is wrong, or a number is not finite.
-        """
+        """Checks scores ``[checkpoint place]``, and the true ones, ``[place]``, where they are known."""
         if not scores:
             raise ValueError("there is no score; give at least one, such as {'alpha': [checkpoint token]}.")
         arrays = {name: numpy_of(each) for name, each in scores.items()}
@@ -79,12 +74,7 @@ class Scores:
 
 @dataclass(frozen=True)
 class Scored(Item):
-    """An item whose places have scores.
-
-    Attributes:
-        label: what the drop-down calls it.
-        scores: of its places.
-    """
+    """An item whose places have scores."""
 
     label: str
     scores: Scores
@@ -103,14 +93,7 @@ class Scored(Item):
 
 @dataclass(frozen=True)
 class Document(Scored):
-    """A document and the scores of its tokens.
-
-    Attributes:
-        tokens: of the document.
-        predicted: the model's prediction, one per checkpoint.
-        gold: the right label, or None where there is none.
-        typed: whether the reader typed it.
-    """
+    """A document, the scores of its tokens, and the model's prediction at each checkpoint."""
 
     tokens: tuple[str, ...]
     predicted: tuple[str, ...]
@@ -130,11 +113,7 @@ class Document(Scored):
         gold: Any = None,
         true_relevance: Any = None,
     ) -> "Document":
-        """Checks; `DynamicsExplorer` describes the parts.
-
-        Raises:
-            ValueError: a part is not valid.
-        """
+        """Checks; `DynamicsExplorer` describes the parts."""
         words = checked_tokens("tokens", tokens)
         values = Scores.of(scores, len(words), checkpoints, true_relevance)
         labels = checked_texts("predicted", predicted, values.checkpoints, "the scores")

@@ -61,15 +61,9 @@ def whole_page(title: str, body: str) -> str:
 class StaticTwin:
     """Mixin that gives an anywidget its static HTML; put it before ``anywidget.AnyWidget``.
 
-    ::
-
-        class MyExplorer(StaticTwin, anywidget.AnyWidget):
-            _esm, _css = front_end("my_explorer.js")
-            layer = traitlets.Int(0).tag(sync=True)
-
-    The module must end with the line ``export default { render };``, use of the model only ``get``, ``set``,
-    ``on("change:x", f)``, ``off`` and ``save_changes``, and import nothing. Every synced trait of the class
-    is in the page; bytes arrive as ``Uint8Array`` (live, as ``DataView``).
+    Its module, ``_esm``, must end with the line ``export default { render };``, use only these of the model:
+    ``get``, ``set``, ``on("change:x", f)``, ``off``, ``save_changes``; and import nothing. Every synced trait
+    of the class is in the page; bytes arrive as ``Uint8Array`` (live, as ``DataView``).
     """
 
     _esm: Any
@@ -83,11 +77,7 @@ class StaticTwin:
         return self.summary()
 
     def to_html(self) -> str:
-        """The widget at its present state as one self-contained piece of HTML.
-
-        Raises:
-            ValueError: the front end is not a module of the form described in the class.
-        """
+        """The widget at its present state as one self-contained piece of HTML."""
         style, state = str(self._css), _json(self._state())
         module, exports = EXPORT.subn("", str(self._esm))
         if exports != 1:
@@ -105,18 +95,7 @@ class StaticTwin:
         )
 
     def save_html(self, path: str | Path, title: str | None = None) -> Path:
-        """Writes a complete page that works from disk, without kernel or network.
-
-        Args:
-            path: of the file; its folder must exist.
-            title: of the page; the widget's summary where it is None.
-
-        Returns:
-            The path.
-
-        Raises:
-            CheckpointError: it could not be written; an older page is as it was.
-        """
+        """Writes a complete page that works from disk, without kernel or network, and returns its path."""
         write_atomically(Path(path), whole_page(title or self.summary(), self.to_html()).encode())
         return Path(path)
 

@@ -24,11 +24,7 @@ def problem(
     references: Any = None,
     expected: Any = None,
 ) -> Attention:
-    """Checks and packs a problem; `TrainingExplorer` describes the parts.
-
-    Raises:
-        ValueError: a part is not valid.
-    """
+    """Checks and packs a problem; `TrainingExplorer` describes the parts."""
     words, values = checked_tokens("tokens", tokens), numpy_of(attentions)
     if values.ndim != 5 or len(values) not in (1, checkpoints):
         raise ValueError(

@@ -18,11 +18,8 @@ class Layout:
 
     Attributes:
         head: text before the prompt: instruction, examples, the beginning of the chat.
-        middle: text between prompt and answer, in a chat.
-        tail: text after the answer, in a chat.
-        head_ids: tokens of `head`, after the beginning-of-sequence token if the tokenizer has one.
-        middle_ids: tokens of `middle`.
-        tail_ids: tokens of `tail`, or the end-of-sequence token.
+        head_ids: tokens of `head`; outside a chat, behind the beginning-of-sequence token, if there is one.
+        tail_ids: tokens of `tail`; outside a chat, the end-of-sequence token if something follows the answer.
     """
 
     head: str
@@ -34,19 +31,10 @@ class Layout:
 
 
 def layout(tokenizer: Any, pieces: Sequence[tuple[str, bool]], chat: bool, ends: bool) -> Layout:
-    """The parts around a text.
+    """The parts around a text, of instruction and examples, each with whether to encode it by character.
 
-    Args:
-        tokenizer: a Hugging Face tokenizer.
-        pieces: instruction and examples, in their order; each with whether it is encoded as the task's texts
-            are, one token per character.
-        chat: whether to put instruction and prompt into a user's message, and the answer into the reply. The
-            template brings its own special tokens: none are added to them.
-        ends: whether something follows the answer.
-
-    Raises:
-        ValueError: there is no chat template, or it changes messages; there is no end-of-sequence token; a
-            character has no token.
+    A chat puts instruction and prompt into a user's message, and the answer into the reply; its template
+    brings its own special tokens. `ends` tells whether something follows the answer.
     """
     before, middle, tail = _chat(tokenizer) if chat else ("", "", "")
     head_ids = [*_encode(tokenizer, before)]
@@ -96,13 +84,7 @@ def _encode(tokenizer: Any, text: str) -> list[int]:
 
 
 def character_ids(tokenizer: Any, characters: Sequence[str]) -> list[int]:
-    """The token of each character.
-
-    A mark that a tokenizer puts in front of every text (the "▁" of SentencePiece) is left out.
-
-    Raises:
-        ValueError: a character has no token, or no single one.
-    """
+    """The token of each character; a mark that a tokenizer puts before every text ("▁") is left out."""
     known = {character: _character_id(tokenizer, character) for character in dict.fromkeys(characters)}
     unknown = [character for character, found in known.items() if found == "none"]
     split = [character for character, found in known.items() if found == "several"]

@@ -164,11 +164,7 @@ def padded_batch(laid: Laid, padding: int, ignore_index: int, labels: Labels | N
 
 
 def collated(samples: Sequence[Sample], padding: int, ignore_index: int) -> Batch:
-    """Samples that exist one by one, as one batch.
-
-    Raises:
-        ValueError: there are none.
-    """
+    """Samples that exist one by one, as one batch, without masks if a sample has none."""
     if not samples:
         raise ValueError("a batch needs at least one sample; got none")
     rows_of = partial(pad_sequence, batch_first=True)

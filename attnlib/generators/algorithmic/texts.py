@@ -21,7 +21,6 @@ class Texts:
 
     Attributes:
         symbols: each character as an index into the task's alphabet; anything behind the text's end.
-        lengths: of the texts, in characters.
         prompts: characters before the answer.
         places: where things stand, which the reference is made of: positions in the text, -1 for nowhere.
             The first dimension is the text.
@@ -75,12 +74,8 @@ def pack(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Texts from a form with empty cells: what is kept moves together, in the order of the cells.
 
-    Args:
-        cells: a symbol in every cell.
-        keep: whether the cell is part of the text.
-
-    Returns:
-        The symbols [text, position], the lengths [text], and the position of every cell, -1 if it is empty.
+    Returned are the symbols [text, position], the lengths [text], and every cell's position, -1 if it is
+    empty.
     """
     flat = keep.reshape(len(keep), -1)
     lengths = flat.sum(1)
@@ -110,8 +105,7 @@ DIGITS = "0123456789"
 def carried(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Sums of columns as digits, least significant first, each with the carry that it hands on.
 
-    Args:
-        columns: the sum of each column, along the last dimension; wide enough for the last carry to be 0.
+    The last dimension of `columns` should be wide enough for the last carry to be 0.
     """
     digits, carries = np.empty_like(columns), np.empty_like(columns)
     carry = np.zeros_like(columns[..., 0])
@@ -122,17 +116,11 @@ def carried(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def carry_sources(columns: np.ndarray, most: np.ndarray | int) -> np.ndarray:
-    """Which lower columns a digit of a sum depends on by its carry.
+    """Which lower columns a digit of a sum depends on by its carry, [..., digit, column].
 
     They are the column below, and further ones as long as what a column hands on depends on what it is
-    handed.
-
-    Args:
-        columns: the sum of each column, without carries, along the last dimension, lowest first.
-        most: the highest carry that there can be, also of each text, [text 1].
-
-    Returns:
-        [..., digit, column].
+    handed. Columns are sums without carries, lowest first; `most` is the highest carry that there can be,
+    also of each text, [text 1].
     """
     depends = columns // 10 != (columns + most) // 10
     width = columns.shape[-1]
@@ -167,11 +155,7 @@ def typed_digits(numbers: list[str]) -> np.ndarray:
 
 
 def common_size(text: str, numbers: Sequence[str]) -> int:
-    """How many digits each of the numbers of a text has.
-
-    Raises:
-        ValueError: not as many as the others.
-    """
+    """How many digits each of the numbers of a text has; numbers of several sizes are refused."""
     sizes = sorted({len(number) for number in numbers})
     if len(sizes) > 1:
         raise ValueError(
@@ -185,11 +169,7 @@ def common_size(text: str, numbers: Sequence[str]) -> int:
 
 
 def bounds(name: str, value: Any, lowest: int, highest: int | None = None, why: str = "") -> tuple[int, int]:
-    """A range whose ends are both included, as the pair it should be.
-
-    Raises:
-        ValueError: it is not a pair of whole numbers, upside down, or goes too far; `why` is added.
-    """
+    """A range whose ends are both included, as a pair; a refusal gives `why` as its reason."""
     whole = isinstance(value, Sequence) and [
         isinstance(end, int | np.integer) and not isinstance(end, bool) for end in value
     ] == [True, True]
@@ -203,23 +183,14 @@ def bounds(name: str, value: Any, lowest: int, highest: int | None = None, why: 
 
 
 def switch(name: str, value: Any) -> bool:
-    """True or False.
-
-    Raises:
-        ValueError: it is neither.
-    """
+    """The value, if it is True or False."""
     if not isinstance(value, bool):
         raise ValueError(f"{name} must be True or False; got {value!r}")
     return value
 
 
 def characters(name: str, charset: Iterable[str], separators: str, fewest: int = 1, why: str = "") -> str:
-    """A set of characters in a fixed order: that of the text or list, or sorted if it is a set.
-
-    Raises:
-        ValueError: it has too few (`why` says for what), some twice, a text that is no single character, or a
-            separator.
-    """
+    """A set of characters in a fixed order: that of the text or list, or sorted if it is a set."""
     given = list(charset) if isinstance(charset, Iterable) else [charset]
     chosen = [one for one in given if isinstance(one, str) and len(one) == 1]
     wrong = {

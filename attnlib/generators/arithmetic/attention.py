@@ -27,8 +27,7 @@ def looks(
 ) -> dict[str, Bool[np.ndarray, "problem query key"]]:
     """Each of `KINDS`: what every query (the token before the one it predicts) may look at of that kind.
 
-    Queries and keys are BOS and the characters, without the end. Kinds overlap: the neighbour of a query may
-    well be a digit of its column.
+    Queries and keys are BOS and the characters, without the end; kinds overlap.
     """
     length = writing.characters.shape[1]
     causal = np.tril(np.ones((length, length), dtype=bool))

@@ -104,11 +104,7 @@ class Space:
 
 
 def disjoint(space: Space, sizes: dict[str, int], seed: int) -> Splits:
-    """Splits drawn without replacement; 12+34 and 34+12, the same sum, are never in two of them.
-
-    Raises:
-        ValueError: there are too few problems.
-    """
+    """Splits drawn without replacement; 12+34 and 34+12, the same sum, are never in two of them."""
     rng = np.random.default_rng([seed, 1])
     if space.size <= ENUMERATED:
         indices = _all_shuffled(space, rng)
@@ -137,9 +133,6 @@ def independent(space: Space, sizes: dict[str, int], seed: int) -> Splits:
 
     Operator and numbers are uniform; where a difference must not be negative, the second number is uniform up
     to the first one.
-
-    Raises:
-        ValueError: problems have more than two numbers, which the original does not know.
     """
     if space.n_operands != 2:
         raise ValueError(f"as_published draws problems of 2 numbers; this task has {space.n_operands}")

@@ -50,13 +50,10 @@ class Writing:
 
 
 def write(problems: Problems, widths: tuple[int, int], padded: bool, backwards: bool) -> Writing:
-    """Write problems out.
+    """Write problems out; `widths` are the most digits of an operand, and of a result.
 
-    Args:
-        problems: what to write.
-        widths: most digits of an operand, and of a result.
-        padded: fill numbers up with zeros to these widths.
-        backwards: write every number with its units first, and a minus sign last.
+    Padded numbers are filled up with zeros to these widths; backwards ones have their units first, and a
+    minus sign last.
     """
     n, n_operands = problems.operands.shape
     numbers = [(problems.operands[:, part], part, widths[0]) for part in range(n_operands)]
@@ -95,17 +92,7 @@ def _single(
 
 
 def read_numbers(text: str, space: Space, backwards: bool, example: str) -> tuple[str, list[int]]:
-    """Operator and operands of a text.
-
-    Args:
-        text: as typed, with or without an answer, which is not looked at.
-        space: which problems there are.
-        backwards: whether numbers have their units first.
-        example: a problem written as it should be, for messages.
-
-    Raises:
-        ValueError: it is none of these problems; says why.
-    """
+    """Operator and operands of a text, whose answer is not looked at; a refusal shows `example`."""
     question, equals, _ = text.strip().partition("=")
 
     def wrong(reason: str) -> ValueError:

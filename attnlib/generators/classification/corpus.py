@@ -105,20 +105,8 @@ def assemble(
     """A corpus of three lists of documents.
 
     Documents that a model cannot tell apart, once they are cut and rare words are `<unk>`, are in one split
-    only: in test, else in validation, else in train.
-
-    Args:
-        name: of the corpus.
-        names: of the classes.
-        parts: the documents by split. The vocabulary is of all training documents, those that are then left
-            out too.
-        about: see `Corpus`; how many documents there are, and were left out, is added.
-        max_length: keep the first so many words of each document.
-        relevance: of each token of each split, where it is known.
-        most: keep so many documents of a split, after all this: how many are tested on decides nothing else.
-
-    Raises:
-        ValueError: a split has documents of one class only, or none.
+    only: in test, else in validation, else in train. The vocabulary is of all training documents, those that
+    are then left out too; `most` cuts a split after all this.
     """
     vocabulary = Vocabulary.of([row.words[:max_length] for row in parts["train"]])
     documents: dict[str, Documents] = {}
@@ -148,11 +136,7 @@ def assemble(
 
 
 def encode(vocabulary: Vocabulary, rows: Sequence[Row], max_length: int | None = None) -> Documents:
-    """Words of documents as ids.
-
-    Raises:
-        ValueError: a document has no words, or a label is not 0 or 1.
-    """
+    """Documents as ids of their words, or of the first `max_length` of them."""
     for label, text, words in rows:
         if not words or label not in (0, 1):
             raise ValueError(

@@ -260,10 +260,7 @@ def read_table(path: Path) -> Table:
     """A table as columns `label` and `text`; `stars` instead of `label` will do, and is kept as `stars`.
 
     Two columns may have any names: of two that are neither, the one with fewer different values is `label`.
-    Of more columns, others are ignored; see `read_columns`.
-
-    Raises:
-        ValueError: the file cannot be read, or lacks a column.
+    Where there are more columns, others are ignored.
     """
     table = read_columns(path)
     if len(table) == 2:
@@ -286,11 +283,7 @@ MOST = 200_000
 def read_hub(recipe: Recipe, seed: int = 0) -> dict[str, Table]:
     """A data set's splits from its public source, at the pinned revision: columns `label` and `text`.
 
-    Of a split with more than `MOST` documents, so many are drawn at random.
-
-    Raises:
-        ImportError: Hugging Face's `datasets` is not installed.
-        ConnectionError: the hub cannot be reached, and the data are not in its cache.
+    Where a split has more than `MOST` documents, so many are drawn at random.
     """
     try:
         import datasets  # type: ignore[import-untyped]

@@ -207,11 +207,7 @@ def _known(name: str) -> Definition:
 
 @dataclass(frozen=True)
 class FromFile(Definition):
-    """A language that a file defines; other processes read it from there.
-
-    Attributes:
-        file: the file.
-    """
+    """A language that a file defines; other processes read it from there."""
 
     file: str = ""
 

@@ -75,9 +75,8 @@ def random_symbols(rng: np.random.Generator, lengths: np.ndarray, alphabet_size:
 def _balanced(rng: np.random.Generator, lengths: np.ndarray, n_pairs: int) -> np.ndarray:
     """Balanced sequences, grown as the original grows them: insert a pair (70 %) or "a" at a random place.
 
-    Every step grows all sequences together, so the loop is as long as the longest sequence, whatever the
-    number of sequences. No symbol moves while they grow: an insertion adds its width to the place of every
-    symbol that stands there or behind, and the symbols are written once, where they end up.
+    All sequences grow together, and no symbol moves meanwhile: an insertion adds its width to the place of
+    every symbol that stands there or behind, and the symbols are written once, where they end up.
     """
     n_samples, longest = len(lengths), int(lengths.max(initial=0))
     places = np.empty((longest, 2, n_samples), np.min_scalar_type(longest + 1))  # narrow: most of the work

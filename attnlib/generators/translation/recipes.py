@@ -240,13 +240,8 @@ def find(name: str, folder: str | Path | None = None) -> tuple[str, Recipe | Non
 def read_folder(folder: Path, languages: tuple[str, str], files: Mapping[str, str]) -> dict[str, Lines]:
     """The sentences of every split that a folder has: of a TSV file, or of two files of lines.
 
-    Args:
-        folder: with `train.tsv` or, for German and English, with `train.de` and `train.en`; `.gz` or not.
-        languages: source and target.
-        files: how the names of a split's files begin, where that is not as in `SPLITS`.
-
-    Raises:
-        ValueError: two files are of one split, a language is missing, or files are not aligned.
+    These are `train.tsv` or, for German and English, `train.de` and `train.en`; `.gz` or not. `files` tells
+    how names begin, where that is not as in `SPLITS`.
     """
     mine = files_of(folder, {split: (begins,) for split, begins in files.items()} or SPLITS)
     tables = tables_in(mine)
@@ -270,11 +265,7 @@ def read_folder(folder: Path, languages: tuple[str, str], files: Mapping[str, st
 
 
 def read_table(path: Path, languages: tuple[str, str]) -> Lines:
-    """Two columns of a table, named by language; see `read_columns`.
-
-    Raises:
-        ValueError: it cannot be read, or lacks a language.
-    """
+    """Two columns of a table, named by language; see `read_columns`."""
     table = read_columns(path)
     if missing := [code for code in languages if code not in table]:
         raise ValueError(
@@ -286,12 +277,7 @@ def read_table(path: Path, languages: tuple[str, str]) -> Lines:
 
 
 def read_public(recipe: Recipe, languages: tuple[str, str], folder: Path) -> dict[str, Lines]:
-    """A data set's splits from its public source, whose files are kept in `folder`.
-
-    Raises:
-        ValueError: the source does not have one of the languages.
-        ConnectionError: it cannot be reached, has other files than it had, or none is known.
-    """
+    """A data set's splits from its public source, whose files are kept in `folder`."""
     if not recipe.public:
         raise ConnectionError(
             f"no public source of {recipe.title} is known that could be pinned to a revision. {_INSTEAD}"
@@ -316,11 +302,7 @@ def read_public(recipe: Recipe, languages: tuple[str, str], folder: Path) -> dic
 
 
 def aligned(source: list[str], target: list[str], *names: str) -> Lines:
-    """Lines side by side.
-
-    Raises:
-        ValueError: there are more of the one than of the other.
-    """
+    """Lines side by side, if there are as many of the one as of the other."""
     if len(source) != len(target):
         shorter, longer = sorted(zip((len(source), len(target)), names, strict=True))
         raise ValueError(

@@ -36,11 +36,7 @@ def compiler() -> str | None:
 
 
 def build(folder: Path = LIVE) -> None:
-    """Compiles both variants into a folder.
-
-    Raises:
-        RuntimeError: another compiler is installed than the one whose bytes are committed, or none.
-    """
+    """Compiles both variants into a folder, by the compiler whose bytes are committed and no other."""
     if compiler() != COMPILER:
         raise RuntimeError(f"pip install ziglang=={COMPILER} first; found {compiler() or 'none'}")
     zig = [sys.executable, "-m", "ziglang", "cc", *FLAGS, *WARNINGS, *(f"-Wl,{flag}" for flag in LINKING)]

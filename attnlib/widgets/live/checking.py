@@ -31,15 +31,7 @@ MOST = 330_000_000
 
 
 def check(path: Path) -> str:
-    """Refuse a GGUF file that a page cannot compute.
-
-    Returns:
-        The licence that the file names.
-
-    Raises:
-        ValueError: it is none, is damaged, holds another kind of model, of tokenizer or of weights, has a
-            weight that is not finite, or is too large, with what is allowed.
-    """
+    """Refuse a GGUF file that a page cannot compute, and return the licence of one that it can."""
     from gguf import GGUFReader
 
     if not path.is_file():

@@ -32,14 +32,8 @@ _NORMAL, _CONTROL, _GIVEN, _UNUSED = 1, 3, 4, 5
 def model_file(name: str, folder: Path) -> tuple[Path, str]:
     """A file of a model that a page computes, and the model's licence, as far as it is known.
 
-    Args:
-        name: the book's model; the path of a GGUF file; or, as in `load_language_model`, a folder or a name
-            on the hub, from which a file is packed.
-        folder: where to put a file that is packed.
-
-    Raises:
-        ValueError: a page cannot compute this model, with the reason.
-        ModelUnavailable: the model is nowhere to be had.
+    `name` is the book's model; the path of a GGUF file; or, as in `load_language_model`, a folder or a name
+    on the hub, from which a file is packed into `folder`.
     """
     if name == DEFAULT:
         path = gguf_of_default(fetch=True)
@@ -53,16 +47,7 @@ def model_file(name: str, folder: Path) -> tuple[Path, str]:
 
 
 def pack(model: Any, tokenizer: Any, path: Path) -> None:
-    """Write a model and its tokenizer as a GGUF file.
-
-    Args:
-        model: a `LlamaForCausalLM` of Hugging Face's.
-        tokenizer: of byte-level pairs, split as `SPLITTINGS` says.
-        path: the file; an older one is written over.
-
-    Raises:
-        ValueError: the model is of another shape, or its tokenizer of another kind, with what is allowed.
-    """
+    """Write a `LlamaForCausalLM` and its tokenizer, of byte-level pairs, as a GGUF file; refuse others."""
     from gguf import MODEL_ARCH, GGUFWriter, TokenType
     from gguf.tensor_mapping import get_tensor_name_map
 

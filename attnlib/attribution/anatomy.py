@@ -35,12 +35,8 @@ class Anatomy(NamedTuple):
     """One layer; symbols as in the module's docstring.
 
     Attributes:
-        layer: from `x` to `y`.
-        attention: gives `o`.
-        weight: of the projection from heads to `o`, `W_O`.
-        bias: of the same, `b_O`; None for none.
-        feed_forward: `f`.
-        on_attention: `N'`; None for none, as the next two.
+        weight: of the projection from heads to `o`.
+        on_attention: `N'`.
         on_sum: `N`.
         on_output: `M`.
     """
@@ -90,11 +86,7 @@ KINDS = {
 
 
 def anatomies(model: nn.Module) -> list[Anatomy]:
-    """The anatomy of every layer, first to last.
-
-    Raises:
-        ValueError: the model's layers are of no kind that is understood; says which part is not.
-    """
+    """The anatomy of every layer, first to last; a `ValueError` names the parts that are not understood."""
     if isinstance(model, Transformer):
         return [_own(layer) for layer in model.layers]  # type: ignore[arg-type]
     parents = {id(child): module for module in model.modules() for child in module.children()}
@@ -136,13 +128,7 @@ def _hugging_face(layer: Any, attention: Any) -> Anatomy:
 def _matrix(
     layer: nn.Module, out: Any
 ) -> tuple[Float[Tensor, "head_channel width"], Float[Tensor, " width"] | None]:
-    """The weight and the bias of a layer's output projection.
-
-    Where they are offloaded or quantised, they are what it makes of the unit vectors, and of nothing.
-
-    Raises:
-        ValueError: it is of another kind.
-    """
+    """The output projection; if offloaded or quantised, by what it makes of unit vectors and of nothing."""
     transposed = type(out).__name__ == "Conv1D"  # of transformers.pytorch_utils
     if not (transposed or isinstance(out, nn.Linear)):
         raise ValueError(

@@ -77,18 +77,9 @@ def shares_a_pass(method: Method) -> bool:
 def one_pass(
     model: nn.Module, prompts: Prompts, methods: Mapping[str, Any], logits_from: int | None = None
 ) -> tuple[dict[str, Scores], Float[Tensor, "batch position vocabulary"] | None]:
-    """The scores of methods that only watch attention, and logits, from one pass.
+    """The scores of methods that only watch attention, and logits from `logits_from` on, from one pass.
 
     Memory beyond that of the pass is `batch x layers x N x N`, whatever the number of heads.
-
-    Args:
-        model: as in `attnlib.rollout.rollout_of`.
-        prompts: what is asked.
-        methods: by name.
-        logits_from: the first position to give logits of; none by default.
-
-    Raises:
-        ValueError: as in `rollout_of`; or a method does not describe this model.
     """
     if not methods and logits_from is not None:  # of any model, also of one without attention
         with evaluating(model), torch.no_grad():
@@ -116,21 +107,7 @@ def ask(
 ) -> dict[str, Float[Tensor, "batch key"]]:
     """What one prediction of every prompt drew on, by many methods; see `registry.attributions`.
 
-    A study that names its own methods asks here: nothing of it then depends on what else comes to the
-    registry.
-
-    Args:
-        model: see `attributions`, and for all that follow but the last.
-        input_ids: a batch.
-        methods: by name.
-        attention_mask: 1 for tokens, 0 for padding.
-        query: the position that predicts.
-        target: the predicted token.
-        foil: another one.
-        counterfactual: what might have stood there.
-
-    Raises:
-        ValueError: the model cannot give a method; or tokens, positions or targets are out of range.
+    A study that names its own methods asks here, so that nothing of it depends on what comes to the registry.
     """
     parts: dict[str, list] = {name: [] for name in methods}
     for place, prompts in by_length(model, input_ids, attention_mask, query, target, foil, counterfactual):
@@ -185,11 +162,7 @@ def mean_rolled(attention: Attention, query: int) -> Scores:
 
 
 def over_null(attention: Attention, query: int, sink: Sequence[int] | None = None) -> Scores:
-    """Rollout over that of uniform causal attention; see `attnlib.rollout.null_ratio`.
-
-    Raises:
-        ValueError: attention is not causal.
-    """
+    """Rollout of causal attention over that of uniform causal attention; see `attnlib.rollout.null_ratio`."""
     found = rolled(attention, query, sink)
     if bool(attention.triu(1).any()):
         raise ValueError("The null model looks at earlier tokens only, and this model at later ones, too.")

@@ -77,9 +77,6 @@ def value_weighted(model: nn.Module, prompts: Prompts) -> Float[Tensor, "batch k
 
     Left out are the residual connection, norms behind attention, the output bias, and feed-forward blocks;
     the bias of values is in.
-
-    Raises:
-        ValueError: as in `attnlib.attribution.parts.parts_of`.
     """
     return lengths(parts_of(model, prompts.ids, check=prompts.query)[-1], prompts.query)
 
@@ -99,9 +96,6 @@ def value_weighted_rollout(model: nn.Module, prompts: Prompts) -> Float[Tensor, 
     """Rollout of value-weighted attention, each row of which is divided by its sum; scores sum to 1.
 
     The residual connection counts as much as attention does, as in `attnlib.rollout.rollout`.
-
-    Raises:
-        ValueError: as in `attnlib.attribution.parts.parts_of`.
     """
     return followed_down(parts_of(model, prompts.ids, check=prompts.query), prompts.query, length_rows)
 
@@ -146,11 +140,7 @@ def _of_keys(
 @measure
 @torch.no_grad()
 def alti(model: nn.Module, prompts: Prompts) -> Float[Tensor, "batch key"]:
-    """ALTI, aggregation of layer-wise token-to-token interactions; scores sum to 1.
-
-    Raises:
-        ValueError: as in `attnlib.attribution.parts.parts_of`.
-    """
+    """ALTI, aggregation of layer-wise token-to-token interactions; scores sum to 1."""
     return followed_down(parts_of(model, prompts.ids, check=prompts.query), prompts.query, alti_rows)
 
 
@@ -161,17 +151,9 @@ def information_flow_routes(
 ) -> Float[Tensor, "batch key"]:
     """Information flow routes: the weight of all routes from the prediction down to each token; sums to 1.
 
-    A route goes from `m_i` to the streams that attention or the residual connection got it from, and from a
-    layer's output to `m_i`, either through the feed-forward block or past it. The shares of these last two
-    sum to 1 and lead to the same place, so feed-forward blocks shift nothing between tokens as long as every
-    route counts. (The paper draws the routes above a threshold, .04 or .01, say; what remains of a graph then
-    depends on them.)
-
-    With `by_head`, what each head brings from a token is a part of its own, as in the authors' released code;
-    this takes about twice as long.
-
-    Raises:
-        ValueError: as in `attnlib.attribution.parts.parts_of`.
+    Every route counts, where the paper draws those above a threshold: so feed-forward blocks shift nothing
+    between tokens. With `by_head`, what each head brings is a part of its own, as in the authors' released
+    code; this takes about twice as long.
     """
     rows = route_rows_by_head if by_head else route_rows
     return followed_down(parts_of(model, prompts.ids, check=prompts.query), prompts.query, rows)
@@ -179,12 +161,7 @@ def information_flow_routes(
 
 @measure
 def alti_logit(model: nn.Module, prompts: Prompts) -> Float[Tensor, "batch key"]:
-    """ALTI-Logit, in units of the logit; positive for tokens that speak for the target.
-
-    Raises:
-        ValueError: as in `attnlib.attribution.parts.parts_of`, or in `attention_constant_lrp`, by whose rule
-            norms are linear.
-    """
+    """ALTI-Logit, in units of the logit; positive for tokens that speak for the target."""
     layers, query = parts_of(model, prompts.ids, check=prompts.query), prompts.query
     with rules(model, len(layers)):
         _, gradient = slope(model, prompts, len(layers), of=Prompts.margin)
@@ -284,10 +261,7 @@ def value_zeroing(model: nn.Module, prompts: Prompts) -> Float[Tensor, "batch ke
     """Value zeroing, rolled out; scores sum to 1.
 
     For every layer it takes about the time of its feed-forward block on as many tokens as there are pairs of
-    a query and a key. A token whose output no value changes is taken for its own.
-
-    Raises:
-        ValueError: as in `attnlib.attribution.parts.parts_of`.
+    a query and a key.
     """
     layers = parts_of(model, prompts.ids, check=prompts.query)
     with evaluating(model):
@@ -316,10 +290,7 @@ def zeroing_rows(
 
 
 def followed_down(layers: list[LayerParts], query: int, rows: Rows) -> Float[Tensor, "batch key"]:
-    """The scores of the module's docstring, from `rows` that are not normalised yet.
-
-    `layers` is empty after that: what is worked out of a layer is forgotten as soon as it was used.
-    """
+    """The module's scores, from `rows` that are not normalised yet; `layers` is empty after that."""
     needed = _needed(layers, query)
     found = shares(layers.pop(), slice(query, query + 1), rows)
     while layers:

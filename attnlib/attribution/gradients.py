@@ -50,12 +50,7 @@ Scores = Float[Tensor, "batch key"]
 
 @measure
 def gradient_x_embedding(model: nn.Module, prompts: Prompts) -> Float[Tensor, "batch key"]:
-    """Gradient x embedding, in nats; positive for tokens that speak for the target.
-
-    Raises:
-        ValueError: the model has no embedding of its input tokens, or predicts none; or a part of it hands no
-            gradients on, as quantised ones may (tried once, on a short text).
-    """
+    """Gradient x embedding, in nats; positive for tokens that speak for the target."""
     return _slopes(model, prompts.ids, [prompts], _along)[0]
 
 
@@ -64,9 +59,6 @@ def gradient_norm(model: nn.Module, prompts: Prompts) -> Float[Tensor, "batch ke
     """The Euclidean norm of the gradient, in nats per unit of embedding; never negative.
 
     (The gradient's sum over channels would be 0 in a model whose first layer takes the mean off.)
-
-    Raises:
-        ValueError: as in `gradient_x_embedding`.
     """
     return _slopes(model, prompts.ids, [prompts], _size)[0]
 
@@ -105,16 +97,7 @@ def integrated_gradients(
 ) -> Float[Tensor, "batch key"]:
     """Integrated gradients, in nats; positive for tokens that speak for the target.
 
-    Args:
-        model: any with an embedding of its input tokens.
-        prompts: what is asked.
-        steps: how many points of the line, at least 1.
-        baseline: the token that stands at every position of the baseline; embeddings of zero by default.
-        batch_size: how many points are differentiated at once.
-
-    Raises:
-        ValueError: there are no steps; the model does not read the `baseline`; or as in
-            `gradient_x_embedding`.
+    The `baseline` is a token that stands at every position; embeddings of zero by default.
     """
     if steps < 1:
         raise ValueError(f"steps should be at least 1; got {steps}")

@@ -34,11 +34,7 @@ from attnlib.options import plain_options
 
 @torch.no_grad()
 def attention_of_heads(model: nn.Module, prompts: Prompts) -> Float[Tensor, "batch head key"]:
-    """The query's attention in every head, layer by layer.
-
-    Raises:
-        ValueError: as in `rollout_of`; or the model's kernel forms no attention weights.
-    """
+    """The query's attention in every head, layer by layer, of a kernel that forms attention weights."""
     calls, at, n = list[AttentionCall](), slice(prompts.query, prompts.query + 1), prompts.ids.shape[1]
     watched_pass(model, [calls.append], prompts.ids)
     rows = list[Tensor]()

@@ -57,10 +57,7 @@ ADDED |= {"addmm": (0,), "baddbmm": (0,), "linear": (2,), "conv1d": (2,), "layer
 def linearised(model: nn.Module, constants: list[Tensor] | None = None) -> Iterator[None]:
     """This thread's passes of the model are differentiated by the rules, inside a `with` block.
 
-    Args:
-        model: any.
-        constants: a list that is filled with all that is added on the way and is not made of tokens, such as
-            biases, to differentiate by; without it, nothing is kept.
+    The list `constants` is filled with all that is added on the way and not made of tokens, such as biases.
     """
     hooks = [Hook(module, _as_one) for module in model.modules() if not any(module.children())]
     operations = _Operations(constants)

@@ -61,13 +61,7 @@ Scores = Float[Tensor, "batch key"]
 
 @measure
 def attn_lrp(model: nn.Module, prompts: Prompts) -> Scores:
-    """AttnLRP, in units of the logit; positive for tokens that speak for the target.
-
-    Raises:
-        ValueError: the model's attention does not go through the interface; the rules do not hand on all of a
-            logit of it, or change it; it reads tokens by more than their embeddings; or as in
-            `gradient_x_embedding`.
-    """
+    """AttnLRP, in units of the logit; positive for tokens that speak for the target."""
     return _relevance(model, prompts.ids, [prompts], _products)[0]
 
 
@@ -107,13 +101,8 @@ attention_constant_lrp.of_text = partial(_relevance, attention=_weighted_sum)  #
 def rules(model: nn.Module, layer: int = 0) -> Iterator[None]:
     """This thread's passes of the model have the backward pass of norms, activations and gates.
 
-    Args:
-        model: any that computes the same inside, and hands relevance on, from its logits to a place in the
-            stream and to what it adds on the way (see the module): as tried on a short text.
-        layer: the place, as in `attnlib.attribution.stream`.
-
-    Raises:
-        ValueError: it does not.
+    A `ValueError` where, on a short text, they change the logits, or do not hand all of a logit on to place
+    `layer` of the stream and to what is added on the way.
     """
     hold(model, hands_gradients_on)
     hold(model, partial(_lost, layer), (_lost, layer))

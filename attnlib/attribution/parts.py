@@ -37,14 +37,7 @@ TOLERANCE = 1e-3
 
 
 class Linear(NamedTuple):
-    """A norm given its statistics, `N(u) = scale G(u) + bias`; see the module's docstring.
-
-    Attributes:
-        gain: `g`.
-        centred: whether the mean is taken off.
-        scale: `s`, of each token.
-        bias: `b`.
-    """
+    """A norm given its statistics, `N(u) = scale G(u) + bias`: `G` multiplies by `gain`, once `centred`."""
 
     gain: Float[Tensor, " width"] | float = 1.0
     centred: bool = False
@@ -53,10 +46,7 @@ class Linear(NamedTuple):
 
     @classmethod
     def of(cls, norm: nn.Module | None, at: Float[Tensor, "batch token width"]) -> Linear:
-        """A norm at these vectors; of None, the identity. Any but a LayerNorm is taken for an RMSNorm.
-
-        Where that is wrong, `LayerParts.check` finds it.
-        """
+        """A norm at these vectors, taken for an RMSNorm if no LayerNorm: `LayerParts.check` tries that."""
         if norm is None:
             return cls()
         if isinstance(norm, nn.LayerNorm) and type(norm).forward is nn.LayerNorm.forward:
@@ -85,12 +75,9 @@ class LayerParts:
     """One layer of one forward pass, apart; symbols as in the module's docstring. In float32 or better.
 
     Attributes:
-        anatomy: its modules.
-        call: its attention.
         stream: `x`.
         attended: the output of attention, before any norm and the residual connection.
         after_attention: `m`.
-        output: what leaves the layer.
     """
 
     def __init__(
@@ -112,10 +99,7 @@ class LayerParts:
 
     @cached_property
     def carried(self) -> Float[Tensor, "key batch head width"]:
-        """`v_h(x_j) W_O_h`: what a query gets that gives all of its attention to key `j`.
-
-        Keys come first, so that those of some keys lie together.
-        """
+        """`v_h(x_j) W_O_h`: what a query gets that gives all of its attention to key `j`."""
         value, heads = self.call.value.to(self.call.dtype), self.call.query.shape[1]
         weight = self.anatomy.weight.to(value).unflatten(0, (value.shape[1], heads // value.shape[1], -1))
         return torch.einsum("bgkc,grcd->kbgrd", value, weight).flatten(2, 3).contiguous()
@@ -200,8 +184,7 @@ def brought(
 ) -> Float[Tensor, "key batch query width"]:
     """`sum_h A_h[i, j] u_h(j)`: what each key brings to each query, all these heads together.
 
-    With `room` for so many numbers or more, the result stands there: memory that is used again and again is
-    in the cache, where new memory has to be got first, which takes longer than the multiplication.
+    The result stands in `room`, if given: memory used again is in the cache, and new memory takes longer.
     """
     batch, _, queries, keys = attention.shape
     weights, vectors = attention.permute(3, 0, 2, 1).contiguous().flatten(0, 1), carried.flatten(0, 1)
@@ -214,16 +197,8 @@ def brought(
 def parts_of(model: nn.Module, input_ids: Int[Tensor, "batch token"], *, check: int = -1) -> list[LayerParts]:
     """Run a model once, without its language-model head, and take every layer apart, first to last.
 
-    Attention is what the layers use inside any open block of `changing`.
-
-    Args:
-        model: an attnlib `Transformer`; or a Hugging Face decoder whose layers are like those of Llama
-            (grouped-query attention included), GPT-2 or Gemma 2.
-        input_ids: the tokens, without padding.
-        check: at which token to see whether the parts of every layer sum to what it computed.
-
-    Raises:
-        ValueError: as in `rollout_of`; or the model is of another kind; says which part is not understood.
+    Attention is what the layers use inside any open block of `changing`. Prompts have no padding. At token
+    `check`, the parts of one layer of each type have to sum to what it computed.
     """
     layers = anatomies(model)
     seen: list[dict[str, Any]] = [{} for _ in layers]

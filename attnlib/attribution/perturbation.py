@@ -64,31 +64,11 @@ Scores = Float[Tensor, "batch key"]
 def blank_out(
     model: nn.Module, prompts: Prompts, *, replacement: int | None = None, batch_size: int = 8
 ) -> Float[Tensor, "batch key"]:
-    r"""How much less likely the prediction gets when one token is missing, in nats.
+    """How much less likely the prediction gets when one token is missing, in nats; NaN at the query.
 
-    Token `k` is left out, and the others keep their positions: what is left is what a mask on key `k` in
-    every layer would leave. Not so in a sliding window shorter than the prompt (Mistral's, Gemma's), which
-    then reaches one token further back, nor in a model that takes no positions (MPT), where what follows
-    moves up: there, take `attention_knockout` of "all" queries. (Abnar and Zuidema put an "unknown" token
-    there: a `replacement`. Today's language models have no token for that which they have seen in training.)
-    The query is where the prediction is made; its score is NaN if tokens are left out.
-
-    `batch_size` prompts run at once; in causal models that keep keys and values, from those of the tokens
-    before the first of them that differs, which are computed once: about half the operations of a forward
-    pass per token. (Whether a model's cache can be gone on from so is tried on each prompt.)
-
-    Args:
-        model: any that scores the next token at every position.
-        prompts: what is asked.
-        replacement: put this token in `k`'s place instead of leaving it out.
-        batch_size: how many prompts at once; memory goes with it.
-
-    Returns:
-        Positive for tokens that speak for the target.
-
-    Raises:
-        ValueError: the query can see no token but itself, or the model predicts none, or does not read the
-            `replacement`.
+    Token `k` is left out, and the others keep their positions, as if `k` were masked in every layer. Not so
+    in a window shorter than the prompt, nor in a model that takes no positions (MPT): there, take
+    `attention_knockout` of "all". With a `replacement` in `k`'s place, the query has a score, too.
     """
     if replacement is not None:
         check_token(model, "replacement", replacement)
@@ -178,20 +158,7 @@ def _goes_on_from_its_cache(
 
 @measure
 def atman(model: nn.Module, prompts: Prompts, *, suppression: float = 0.9, batch_size: int = 8) -> Scores:
-    """AtMan: the loss that comes of weakening attention to one token, in nats.
-
-    Args:
-        model: as in `inputs_changed`.
-        prompts: what is asked.
-        suppression: `f`, from 0, which changes nothing, to 1: all scores are 0.
-        batch_size: how many tokens at once; memory goes with it.
-
-    Returns:
-        Positive for tokens that speak for the target.
-
-    Raises:
-        ValueError: `f` is out of range; the model's attention cannot be changed; or it predicts no token.
-    """
+    """AtMan: the loss that comes of weakening attention to one token, in nats; `suppression` is its `f`."""
     if not 0 <= suppression <= 1:
         raise ValueError(f"suppression should be from 0 to 1; got {suppression}")
 
@@ -211,21 +178,9 @@ def attention_knockout(
 ) -> Scores:
     """Attention knockout: how much less likely the prediction gets where it cannot look at a token, in nats.
 
-    Args:
-        model: as in `keys_hidden`.
-        prompts: what is asked.
-        queries: who cannot look at token `k`: the "query" where the prediction is made (what it learns of `k`
-            from other tokens stays; its own key, too, can be hidden from it); or "all" but `k` itself: in a
-            causal model that is blank-out, unless a window is shorter than the prompt. A model that chooses
-            by the text where to look (DeepSeek V3.2) may have chosen `k` all the same, and sees a key less.
-        batch_size: how many tokens at once; memory goes with it.
-
-    Returns:
-        Positive for tokens that speak for the target.
-
-    Raises:
-        ValueError: the query can see no token but itself; the model's kernel takes no such mask, or what is
-            hidden still moves the model (tried once, on a short text); or it predicts no token.
+    Token `k` is hidden from the "query" that predicts (what others tell it of `k` stays), or from "all" but
+    `k`: in a causal model that is blank-out, unless a window is shorter than the prompt. A model that
+    chooses by the text where to look (DeepSeek V3.2) may have chosen `k` all the same, and sees a key less.
     """
     if queries not in ("query", "all"):
         raise ValueError(f'queries should be "query" or "all"; got {queries!r}')
@@ -252,18 +207,7 @@ def attention_knockout(
 
 @measure
 def activation_patching(model: nn.Module, prompts: Prompts, *, layer: int = 0, batch_size: int = 8) -> Scores:
-    """Activation patching, in nats.
-
-    Args:
-        model: any with an embedding of its input tokens.
-        prompts: what is asked, with a counterfactual.
-        layer: 0 for the input embeddings, `l` for what layer `l` (from 1) hands on.
-        batch_size: how many tokens at once; memory goes with it.
-
-    Raises:
-        ValueError: there is no counterfactual, or no such layer; the model predicts no token; or, for layer
-            0, it reads tokens by more than their embeddings (tried once, on a short text).
-    """
+    """Activation patching, in nats, of input embeddings (`layer` 0) or of what a layer (from 1) hands on."""
     other = prompts.otherwise("activation patching")
     if not layer:
         hold(model, reads_nothing_else)
@@ -283,11 +227,7 @@ def activation_patching(model: nn.Module, prompts: Prompts, *, layer: int = 0, b
 
 @measure
 def attribution_patching(model: nn.Module, prompts: Prompts, *, layer: int = 0) -> Scores:
-    """Attribution patching, in nats; arguments and errors as in `activation_patching`.
-
-    Raises:
-        ValueError: also as in `gradient_x_embedding`.
-    """
+    """Attribution patching, in nats; `layer` as in `activation_patching`."""
     other = prompts.otherwise("attribution patching")
     hold(model, hands_gradients_on)
     if not layer:

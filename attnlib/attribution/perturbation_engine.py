@@ -43,15 +43,7 @@ def scores_under(
     batch_size: int,
     score: Callable[[Prompts, Tensor], Float[Tensor, " change"]] = Prompts.score,
 ) -> list[Float[Tensor, " change"]]:
-    """The score of every prompt under each of its changes: run, compare, `batch_size` changes at a time.
-
-    Args:
-        aimed: prompts with their targets.
-        changes: what is changed, prompt by prompt; a row per change.
-        run: changes them.
-        batch_size: memory goes with it.
-        score: what is read off the logits.
-    """
+    """The score of every prompt under each of its changes (rows), of which `batch_size` run at a time."""
     found = []
     for prompt, every in enumerate(changes):
         some = every.split(batch_size) if len(every) else ()
@@ -64,10 +56,8 @@ class PerturbedBatch(NamedTuple):
     """What a model is called with: copies of a prompt, a token of each to be perturbed.
 
     Attributes:
-        prompt: which prompt of the batch.
         tokens: of each copy, the position to be perturbed.
         start: the position from which on the copies are read; the model's cache has what is before.
-        stop: the one after the last.
     """
 
     prompt: int
@@ -90,15 +80,9 @@ def score_drops(
     tokens: Bool[Tensor, "batch token"] | None = None,
     changes_from: int = 0,
 ) -> Float[Tensor, "batch token"]:
-    """`s - s(token perturbed)`; 0 for tokens that the query cannot see.
+    """`s - s(token perturbed)`; 0 for tokens that the query cannot see, or that are not among `tokens`.
 
-    Args:
-        model: any that scores the next token at every position.
-        prompts: what is asked.
-        perturb: what is changed.
-        batch_size: how many tokens at once.
-        tokens: those that a perturbation changes; all by default.
-        changes_from: the first position at which anything does.
+    A perturbation changes nothing before position `changes_from`.
     """
     causal = is_causal(model)
     stop = prompts.query + 1 if causal else prompts.ids.shape[1]
@@ -135,15 +119,9 @@ def places(tokens: Int[Tensor, " copy"], length: int, stop: int) -> Bool[Tensor,
 def prefill_cache(
     model: Any, input_ids: Int[Tensor, "batch token"], query: int, changes_from: int = 0
 ) -> tuple[Memory | None, Float[Tensor, "batch vocabulary"]]:
-    """The logits at the query, and what the pass computed them from; None of models that cannot go on.
+    """What a pass computes, to go on from (None of models that cannot), and its logits at the query.
 
-    Whether a model can is tried on these prompts, with nothing perturbed.
-
-    Args:
-        model: causal; in evaluation mode.
-        input_ids: of one length, without padding.
-        query: a position.
-        changes_from: the first from which on it is to go on.
+    Whether a model can go on from `changes_from` is tried on the first prompt, with nothing perturbed.
     """
     memory: Memory = {}
     if not _has_positions(model):
@@ -200,17 +178,9 @@ def _same_everywhere(call: Any) -> bool:
 def continued_from_cache(
     model: nn.Module, memory: Memory | None, row: int, start: int, copies: int
 ) -> Iterator[dict[str, Tensor]]:
-    """Inside the block, the model is called with copies of what stands from position `start` on of a prompt.
+    """Inside the block, the model is called with copies of what stands from `start` on of the prompt `row`.
 
-    Args:
-        model: the one that remembers.
-        memory: of the pass; None where nothing is remembered, and then `start` is 0.
-        row: which prompt of the pass.
-        start: a position.
-        copies: how many.
-
-    Yields:
-        What the model is to be called with beside the tokens.
+    It yields what to call the model with beside the tokens. Without `memory`, `start` is 0.
     """
     if not memory or not start:
         yield {}

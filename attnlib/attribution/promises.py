@@ -34,11 +34,6 @@ def hold(model: nn.Module, broken: Broken, promise: Any = None) -> None:
 
     It is tried once for each model, and again where its modules, precision or kernel are others. Blocks that
     are open see and change nothing of it, and no random number is drawn.
-
-    Args:
-        model: the model.
-        broken: tries it.
-        promise: what to remember it by; `broken` itself by default.
     """
     kinds = tuple(type(module) for module in model.modules())
     key = promise or broken, kinds, model_dtype(model), frozenset(implementations(model))
@@ -102,10 +97,7 @@ def reads_nothing_else(model: nn.Module, texts: Int[Tensor, "2 token"]) -> str |
 
 
 def hands_gradients_on(model: nn.Module, texts: Int[Tensor, "2 token"]) -> str | None:
-    """That gradients come back through every part of a model: quantised ones may hand none on.
-
-    A model that does not read so short a text is not tried.
-    """
+    """That gradients come back through every part of a model, unless it cannot read so short a text."""
     cut = list[str]()
 
     def look(module: nn.Module, given: tuple[Any, ...], output: Any) -> None:
@@ -153,16 +145,7 @@ def _is_constant(module: nn.Module, given: tuple[Any, ...], x: Tensor, output: T
 
 
 def alike(found: Tensor, expected: Tensor, off: float = 0.0) -> bool:
-    """Whether logits are the same up to rounding, which goes with the largest of them.
-
-    Args:
-        found: some logits.
-        expected: others.
-        off: how far they may be off, relative to the largest, if that is more than half of their digits.
-
-    Raises:
-        ValueError: they are no numbers.
-    """
+    """Whether logits differ by no more than half of the digits of the largest, or `off` of it if more."""
     refuse_no_numbers(expected)
     there = expected.isfinite()  # some models rule tokens out
     allowed = max(off, half_of_digits(found)) * expected[there].abs().max()

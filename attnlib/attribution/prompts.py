@@ -175,12 +175,7 @@ def by_length(
     foil: Target,
     counterfactual: Counterfactual = None,
 ) -> Iterator[tuple[Place, Prompts]]:
-    """A batch without its padding: prompts of one length at a time, so that each is what it is alone.
-
-    Raises:
-        ValueError: there are no tokens, or more than the model's context; what is no token is given, in the
-            counterfactual, too; a shape does not fit; or a prompt has no such position as the query.
-    """
+    """A batch without its padding: prompts of one length at a time, so that each is what it is alone."""
     input_ids, attention_mask = check_prompt(model, input_ids, attention_mask)
     device, aims = input_ids.device, list[Tensor | None]()
     if isinstance(counterfactual, Tensor):

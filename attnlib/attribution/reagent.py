@@ -52,23 +52,9 @@ def reagent(
     seed: int = 0,
     batch_size: int = 32,
 ) -> Float[Tensor, "batch key"]:
-    """ReAGent: how a prompt's tokens share in what matters.
+    """ReAGent: how a prompt's tokens share in what matters, from 0 to 1; those of a prompt sum to 1.
 
-    Args:
-        model: any that scores the next token at every position.
-        prompts: what is asked.
-        replaced: the chance of each token to be in `R`, from 0 to 1.
-        runs: how many.
-        steps: of a run at most, of two passes each.
-        seed: of what is drawn, which is the same for all prompts of a length.
-        batch_size: how many runs at once; memory goes with it.
-
-    Returns:
-        From 0 to 1; those of a prompt sum to 1.
-
-    Raises:
-        ValueError: a share is out of range, or there are no runs; the query can see no token but itself; or
-            the model predicts none.
+    Each token is in `R` with chance `replaced`. What is drawn is the same for all prompts of a length.
     """
     if runs < 1:
         raise ValueError(f"runs should be at least 1; got {runs}")
@@ -123,13 +109,7 @@ def _answer(
 def _exchanged(
     ids: Int[Tensor, "row token"], gone: Bool[Tensor, "row token"], chance: Float[Tensor, "row token"]
 ) -> Int[Tensor, "row token"]:
-    """Prompts with another of their own tokens where one is gone; where there is no other, the same.
-
-    Args:
-        ids: the prompts.
-        gone: where.
-        chance: which, from 0 to 1: of those that differ, each place is as likely.
-    """
+    """Prompts with another of their own tokens where one is gone, drawn by `chance`; the same without one."""
     ordered = ids.sort(1).values
     low, high = (torch.searchsorted(ordered, ids, right=right) for right in (False, True))
     at = (chance * (ids.shape[1] - (high - low))).long()  # counted without the same token's places

@@ -65,11 +65,7 @@ Methods = str | Method | Iterable[str | Method] | Mapping[str, str | Method]
 
 
 def named(methods: Methods) -> dict[str, Method]:
-    """Methods by name; a function's is its own.
-
-    Raises:
-        ValueError: there is no such method; or two have one name, or there are none.
-    """
+    """Methods by name; a function's is its own."""
     if not isinstance(methods, (str, Iterable)) and not callable(methods):
         raise ValueError(f"methods should be a list of names, or of functions; got {methods!r}")
     if isinstance(methods, Mapping):

@@ -50,15 +50,7 @@ def token_attributions(
 ) -> dict[str, Float[Tensor, "row token"]]:
     """What each token of a span drew on: `a` of the module, a row per token, 0 from the token itself on.
 
-    Args:
-        model: causal, as in `attributions`.
-        input_ids: the prompt and what was written.
-        span: its first token, and the one after its last.
-        methods: as in `attributions`, but for such as need a counterfactual.
-
-    Raises:
-        ValueError: there is no such span, or nothing before it; the model is not causal; or as in
-            `attributions`.
+    The span is its first token, and the one after its last. No method may need a counterfactual.
     """
     first, stop = _checked(span, input_ids)
     if not is_causal(model):
@@ -112,10 +104,7 @@ def through_hops(
 ) -> Float[Tensor, "written prompt"]:
     """What each written token drew on the prompt, through all that was written before: `P` of the module.
 
-    Args:
-        rows: what a measure says of every token before it; what is no number counts as nothing.
-        written: where the written text begins.
-        own: whether the token that stands where one is predicted counts as well.
+    What is no number in `rows` counts as nothing.
     """
     shares = rows.cpu().double().nan_to_num(0.0, 0.0, 0.0).abs().tril(written - 2 + own)
     shares = shares / shares.sum(1, keepdim=True).clamp_min(torch.finfo(torch.float64).tiny)
@@ -143,10 +132,7 @@ def _checked(span: tuple[int, int], input_ids: Int[Tensor, " text"]) -> tuple[in
 def _rows(
     model: nn.Module, ids: Int[Tensor, "1 token"], predicted: list[int], methods: dict[str, Method]
 ) -> dict[str, Float[Tensor, "row token"]]:
-    """What methods say of the tokens before each of some predicted ones, and 0 from it on.
-
-    Methods that only watch attention share one pass over the text; gradients share one forward pass.
-    """
+    """What methods say of the tokens before each predicted one, 0 from it on, in as few passes as can be."""
     n = ids.shape[1]
     together = {
         name: SimpleNamespace(of_attention=partial(_of_rows, method, predicted))

@@ -25,13 +25,7 @@ Stream = Float[Tensor, "batch token width"]
 
 
 class Hook(NamedTuple):
-    """A function that a module calls.
-
-    Attributes:
-        module: which.
-        function: as torch has it, of the module, what it is given and, behind it, its output.
-        before: whether it is called before the module, and then with what is given by name, too.
-    """
+    """A function that a module calls; `before` the module, it gets what is given by name, too."""
 
     module: nn.Module
     function: Callable[..., Any]
@@ -67,11 +61,7 @@ def hooked(hooks: Iterable[Hook]) -> Iterator[None]:
 
 @scope
 def passing(model: nn.Module, change: Callable[[Stream], Stream], layer: int = 0) -> Iterator[None]:
-    """Send the stream through `change`, in this thread's passes of the model inside a `with` block.
-
-    Raises:
-        ValueError: the model has no such place, or (inside the block) hands on no stream there.
-    """
+    """Send the stream through `change`, in this thread's passes of the model inside a `with` block."""
 
     def changed(module: nn.Module, given: Any, output: Any) -> Any:
         several = type(output) in (tuple, list)
@@ -91,11 +81,7 @@ def passing(model: nn.Module, change: Callable[[Stream], Stream], layer: int = 0
 def stream_of(
     model: nn.Module, ids: Int[Tensor, "batch token"], query: int, layer: int = 0
 ) -> tuple[Stream, Float[Tensor, "batch vocabulary"]]:
-    """The stream, and the logits at the query.
-
-    Raises:
-        ValueError: the model has no such place, or predicts no token.
-    """
+    """The stream at place `layer`, and the logits at the query."""
     there = list[Tensor]()
 
     def keep(stream: Tensor) -> Tensor:
@@ -110,11 +96,7 @@ def stream_of(
 
 @scope
 def differentiating(model: nn.Module) -> Iterator[None]:
-    """Passes of the model can be differentiated inside a `with` block, also where inference mode is on.
-
-    Raises:
-        ValueError: this model allows that in training only.
-    """
+    """Passes of the model can be differentiated inside a `with` block, also where inference mode is on."""
     try:
         with torch.inference_mode(False), torch.enable_grad(), evaluating(model):
             yield
@@ -128,11 +110,7 @@ def slope(
     layer: int = 0,
     of: Callable[[Prompts, Tensor], Float[Tensor, " batch"]] = Prompts.score,
 ) -> tuple[Stream, Stream]:
-    """The stream `x` and the gradient `d s / d x`, or that of another function of prompts and logits.
-
-    Raises:
-        ValueError: the model has no such place, or predicts no token.
-    """
+    """The stream `x` and the gradient `d s / d x`, or that of another function `of` prompts and logits."""
     ((x, gradient),) = slopes(model, prompts.ids, [prompts], layer, of)
     return x, gradient
 
@@ -144,17 +122,9 @@ def slopes(
     layer: int = 0,
     of: Callable[[Prompts, Tensor], Float[Tensor, " batch"]] = Prompts.score,
 ) -> list[tuple[Stream, Stream]]:
-    """The same for several questions about texts that begin alike: one pass there, and one back for each.
+    """`slope` of several questions about texts that begin alike: one pass there, and one back for each.
 
-    Args:
-        model: causal, where a question does not have all of the tokens.
-        ids: the longest texts.
-        asked: what is asked, of as many tokens as stand up to the query.
-        layer: the place.
-        of: as in `slope`.
-
-    Raises:
-        ValueError: as in `slope`.
+    Where a question does not have all of the tokens of `ids`, the model has to be causal.
     """
     there, first = list[Tensor](), min(prompts.query for prompts in asked)
     found = list[tuple[Tensor, Tensor]]()
@@ -175,11 +145,7 @@ def slopes(
 
 
 def gradient_of(model: nn.Module, score: Float[Tensor, ""], stream: Stream, again: bool = False) -> Stream:
-    """`d score / d stream`; `again` if another one is asked of the same pass.
-
-    Raises:
-        ValueError: the model computes it in a way that cannot be differentiated.
-    """
+    """`d score / d stream`; `again` if another one is asked of the same pass."""
     try:
         (found,) = torch.autograd.grad(score, stream, retain_graph=again)
     except torch.OutOfMemoryError:
@@ -204,11 +170,7 @@ def _refuse_others(model: nn.Module, there: list[Tensor], ids: Int[Tensor, "batc
 
 
 def embedding_of(model: Any) -> nn.Module:
-    """The embedding of a model's input tokens.
-
-    Raises:
-        ValueError: it has none.
-    """
+    """The embedding of a model's input tokens."""
     if isinstance(model, Transformer):
         return model.embedding
     try:

@@ -65,17 +65,7 @@ def context_cite(
 ) -> Scores:
     """ContextCite, in nats of the logit; positive for tokens that speak for the target.
 
-    Args:
-        model: as in `keys_hidden`.
-        prompts: what is asked.
-        ablations: how many random halves.
-        seed: of the halves, which are the same for all prompts of a length.
-        batch_size: how many at once; memory goes with it.
-
-    Raises:
-        ValueError: there are no ablations; the query can see no token but itself; the model's kernel takes no
-            such mask, or what is hidden still moves the model (tried on the first prompt); or it predicts no
-            token.
+    The random halves, `ablations` of them, are the same for all prompts of a length.
     """
     if ablations < 1:
         raise ValueError(f"ablations should be at least 1; got {ablations}")
@@ -89,18 +79,10 @@ def context_cite(
 def kernel_shap(
     model: nn.Module, prompts: Prompts, *, samples: int = 128, seed: int = 0, batch_size: int = 32
 ) -> Scores:
-    """KernelSHAP, in nats; positive for tokens that speak for the target.
+    """KernelSHAP, in nats; the sum of scores is what all tokens together add.
 
-    Args:
-        model: as in `context_cite`, and so are errors.
-        prompts: what is asked.
-        samples: how many subsets beside none and all of the tokens, in pairs with what they leave out, so at
-            least 2; all of them, if there are no more.
-        seed: of the subsets, which are the same for all prompts of a length.
-        batch_size: how many at once.
-
-    Returns:
-        Scores whose sum is what all tokens together add.
+    Beside none and all of the tokens there are `samples` subsets, in pairs with what they leave out, the same
+    for all prompts of a length; or all subsets, if there are no more.
     """
     if samples < 2:
         raise ValueError(f"samples should be at least 2, a subset and what it leaves out; got {samples}")
@@ -123,11 +105,7 @@ def _fitted(
 
 
 def players(model: nn.Module, prompts: Prompts) -> list[int]:
-    """`N`: the places of the tokens that can be left out.
-
-    Raises:
-        ValueError: there is none.
-    """
+    """`N`: the places of the tokens that can be left out."""
     stop = prompts.query + 1 if is_causal(model) else prompts.ids.shape[1]
     found = [place for place in range(stop) if place != prompts.query]
     if not found:
@@ -145,16 +123,7 @@ def answers(
     *,
     batch_size: int = 32,
 ) -> Float[Tensor, "batch variant"]:
-    """`v(S)` of every prompt; arguments and errors as in `context_cite`.
-
-    Args:
-        model: which answers.
-        prompts: what is asked.
-        seen: `N`, of `players`.
-        kept: `S`.
-        of: what is read off the logits.
-        batch_size: how many variants at once.
-    """
+    """`v(S)`, read `of` the logits of every prompt, for the sets `S` that are `kept` of the places `seen`."""
     stop = max([*seen, prompts.query]) + 1
     ids = prompts.ids[:, :stop]
     gone = torch.zeros(len(kept), stop, dtype=torch.bool, device=ids.device)
@@ -228,13 +197,7 @@ def coalitions(samples: int, n: int, seed: int) -> tuple[Kept, Float[np.ndarray,
 def shapley(
     kept: Kept, v: Float[np.ndarray, " variant"], weights: Float[np.ndarray, " between"]
 ) -> Float[np.ndarray, " player"]:
-    """KernelSHAP's scores of one prompt: least squares under the constraint, by a Lagrange multiplier.
-
-    Args:
-        kept: of `coalitions`.
-        v: the answers.
-        weights: of `coalitions`, of all but none and all of the tokens.
-    """
+    """KernelSHAP's scores of one prompt: least squares under the constraint, by a Lagrange multiplier."""
     n, rows = kept.shape[1], kept[2:].astype(float)
     system = np.ones((n + 1, n + 1))
     system[:n, :n], system[n, n] = rows.T @ (weights[:, None] * rows), 0

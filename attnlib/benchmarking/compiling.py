@@ -357,11 +357,7 @@ class _Compiler:
         undone(model.norm, x)
 
     def _rotate(self) -> None:
-        """The stream in another orthonormal basis in which the sum over channels is the same.
-
-        Layer normalization subtracts the mean and has one weight for all channels here, so that it commutes
-        with every orthogonal $R$ with $R 1 = 1$.
-        """
+        """Rotate the stream by a random `R`, `R 1 = 1`, with which layer norms of one weight commute."""
         width, model = self.width, self.model
         first = self._zeros(width)
         first[0] = 1

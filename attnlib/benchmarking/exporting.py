@@ -12,18 +12,8 @@ from attnlib.models.transformer import Layer, Transformer
 def as_gpt2(model: Transformer) -> GPT2LMHeadModel:
     """The same computation as a `GPT2LMHeadModel` in the same precision, in evaluation mode.
 
-    GPT-2 is pre-norm with learned positions, as compiled programs are; its activation is set to ReLU.
-
-    Args:
-        model: a causal transformer with `norm="pre"`, learned positions and ReLU, as
-            `attnlib.benchmarking.compiling.compiled` gives it.
-
-    Returns:
-        A model whose first `n_classes` logits are those of `model`, to rounding. Where the vocabulary is
-        larger than the number of classes, the others are 0.
-
-    Raises:
-        ValueError: the model is not causal, or GPT-2 has no such architecture.
+    The model is causal and pre-norm, with learned positions, ReLU and no output bias, as compiled ones are.
+    The first `n_classes` logits are its own, to rounding; further ones, of a larger vocabulary, are 0.
     """
     config = model.config
     wanted = {"causal": True, "norm": "pre", "positions": "learned", "activation": "relu"}

@@ -38,20 +38,11 @@ HEAD_WIDTH = 16
 def learned(
     program: Program, size: int = 1, *, steps: int = STEPS, folder: Path | None = None
 ) -> Transformer | None:
-    """A transformer trained on a program's outputs at all tokens.
+    """A transformer in float64, trained on a program's outputs at all tokens; None if it learns too little.
 
-    It has as many layers as the program and four heads in each, pre-norm and learned positions, and is
-    trained on fresh random inputs by AdamW and a one-cycle learning rate.
-
-    Args:
-        program: see `attnlib.benchmarking.population.draw`.
-        size: how many times `HEAD_WIDTH` channels a head has.
-        steps: at most; training stops when `RIGHT` is reached.
-        folder: where the run is kept, so that it goes on after a kill; `None` for nowhere.
-
-    Returns:
-        The transformer in float64; `None` where fewer than `RIGHT` of `UNSEEN` unseen inputs are answered
-        rightly at the positions that are asked about.
+    It has as many layers as the program and four heads in each, pre-norm and learned positions. Too little is
+    fewer than `RIGHT` of `UNSEEN` unseen inputs answered rightly at the positions that are asked about. With
+    a `folder`, training goes on after a kill.
     """
     config = TransformerConfig(
         program.alphabet + 1,

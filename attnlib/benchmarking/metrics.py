@@ -65,17 +65,11 @@ def agreement_rows(
     ],
     tick: Callable[[int], Any] = lambda seed: None,
 ) -> pd.DataFrame:
-    """How metrics rank the methods of each program, beside the ground truth.
+    """How metrics rank each program's methods beside the ground truth: a row per program, metric and truth.
 
-    Args:
-        seeds: of the programs.
-        judge: of a seed, its model, its questions and the scores of the methods of `COMPARED`: by metric, a
-            number for every question and method, larger for scores that are more faithful.
-        tick: called after each program.
-
-    Returns:
-        A row per program, metric and truth: columns `seed`, `metric`, `truth`, `value` (Kendall's tau-b with
-        the order of the methods by the ground truth; 0 where one side ranks nothing) and `n` (questions).
+    From a seed, its model, its questions and the scores of `COMPARED`, `judge` gives by metric a number for
+    every question and method, larger for more faithful scores. `value` is Kendall's tau-b with the order of
+    the methods by the ground truth, 0 where one side ranks nothing; `n` counts questions.
     """
     found = []
     for seed in seeds:

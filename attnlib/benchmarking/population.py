@@ -73,10 +73,7 @@ def draw(seed: int) -> Program:
 
 
 def fingerprint(seeds: range) -> str:
-    """A hash of the programs of some seeds: another one means another population.
-
-    It is of the programs' values on inputs, so that code may change as long as programs do not.
-    """
+    """A hash of what the programs of some seeds compute on inputs: another one means another population."""
     digest = hashlib.sha256()
     for seed in seeds:
         program = draw(seed)

@@ -45,13 +45,9 @@ class Variable:
     Attributes:
         operation: what computes it: "symbol", "position", "copy", "count" or "lookup".
         size: how many values it has. The last value of a copy means that no key was selected.
-        layer: which layer writes it; -1 for symbol and position.
         arguments: numbers of variables. Of a head: of the query, of the key and, for a copy, what is copied.
-        selector: the kind of a head's relation, in one word.
-        relation: of a head, which value of the key is selected by which value of the query.
         allowed: of a head, which keys may be selected from which query, by position; `None` for all.
         pick: of several selected keys, which is copied: the "first" or the "last".
-        table: of a lookup, the value for each pair of values.
     """
 
     operation: str
@@ -75,11 +71,8 @@ class Program:
     """A program, known by its seed and the version of the population it was drawn from.
 
     Attributes:
-        seed: see `attnlib.benchmarking.population.draw`.
         alphabet: how many symbols there are; the id `alphabet` is the token of the beginning.
         length: symbols of an input, which has one token more.
-        causal: whether a head selects only keys up to its query.
-        n_layers: how many layers there are.
         variables: symbol, position, and the others in the order in which they are computed.
         output: the number of the variable that is predicted.
         queries: positions at which predictions are asked about.
@@ -173,8 +166,8 @@ class Program:
     def reads(self, ids: Ids) -> Bool[np.ndarray, "row token source"]:
         """Which tokens the output at each token was computed from: the trace of the program.
 
-        A copy reads what its selector's arguments were computed from, and the key that it picks. A count
-        reads every key that it counts. A lookup reads both of its arguments.
+        A head reads what its arguments were computed from: the first at the query, others at the key that it
+        copies, or at all keys that it counts. A lookup reads both of its arguments.
         """
         values, rows = self.values(ids), np.arange(len(ids))[:, None]
         read: list[np.ndarray] = []

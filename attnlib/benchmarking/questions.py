@@ -45,18 +45,7 @@ ROUNDING = 1e-3
 
 @dataclass(frozen=True)
 class Questions:
-    """Questions of one program, a row each.
-
-    Attributes:
-        ids: the inputs.
-        query: the position that predicts.
-        target: the output there.
-        foil: another output.
-        counterfactual: an input of the same length whose output there is the foil.
-        candidates: the tokens that methods rank.
-        reads: the candidates that the program reads.
-        causes: the candidates that cause the output.
-    """
+    """Questions of one program, a row each; the module's docstring says what they consist of."""
 
     ids: Int[Tensor, "question token"]
     query: Int[Tensor, " question"]
@@ -78,11 +67,7 @@ class Questions:
 
 
 def questions_of(program: Program) -> Questions | None:
-    """The first questions, of random inputs, in which some, not all, candidates are sources by either truth.
-
-    Returns:
-        At most `QUESTIONS` of them; `None` where there are fewer than `FEWEST`.
-    """
+    """First random questions with some, not all, candidates as sources by either truth; None if too few."""
     rng = np.random.default_rng([program.seed, 3])
     ids = program.draw_inputs(rng, INPUTS)
     query = rng.choice(program.queries, INPUTS)
@@ -112,10 +97,7 @@ def questions_of(program: Program) -> Questions | None:
 def ask(
     model: Transformer, questions: Questions, methods: dict[str, Method]
 ) -> dict[str, Float[np.ndarray, "question token"]]:
-    """The scores of methods for the target of every question against its foil.
-
-    Methods are asked as in `attnlib.attribution.attributions`: questions of one query share a batch.
-    """
+    """Methods' scores for every question's target against its foil; questions of one query share a batch."""
     found = {name: np.full(questions.ids.shape, np.nan) for name in methods}
     for query in questions.query.unique().tolist():
         rows = (questions.query == query).nonzero()[:, 0]
@@ -131,11 +113,7 @@ def precision(
     truth: Bool[np.ndarray, "question token"],
     candidates: Bool[np.ndarray, "question token"],
 ) -> Float[np.ndarray, " question"]:
-    """The average precision of each question, 0 by chance and 1 at best.
-
-    Returns:
-        A number per question; NaN where no candidate or every candidate is a source.
-    """
+    """The average precision, 0 by chance and 1 at best; NaN where no or every candidate is a source."""
     within = np.where(candidates, scores, np.nan)
     largest = np.where(np.isfinite(within), np.abs(within), 0.0).max(1, keepdims=True)
     step = np.where(largest > 0, largest * ROUNDING, 1.0)

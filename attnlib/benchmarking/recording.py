@@ -46,11 +46,7 @@ CHUNK, LEARNED_CHUNK = 100, 10
 
 
 def seeds_of(text: str) -> range:
-    """Seeds as a command line names them: "1000:1200" are 1000 to 1199.
-
-    Raises:
-        ValueError: the text names none.
-    """
+    """Seeds as a command line names them: "1000:1200" are 1000 to 1199."""
     first, colon, last = text.partition(":")
     if not (colon and first.isdecimal() and last.isdecimal() and int(first) < int(last)):
         raise ValueError(f"seeds must be FIRST:LAST, whole numbers with FIRST below LAST; got {text!r}")

@@ -70,19 +70,10 @@ def rows_of(
     made: Callable[[int], tuple[Transformer, Questions] | None] = asked,
     tick: Callable[[int], Any] = lambda seed: None,
 ) -> pd.DataFrame:
-    """The mean score of each method on each program.
+    """The mean score of each method on each program: a row per program, method, truth and sign.
 
-    Args:
-        seeds: of the programs. Those with too few questions, and those whose transformer is not exact, have
-            no rows.
-        methods: by name, with the signature of `attnlib.attribution.prompts`.
-        made: the transformer and the questions of a seed; by default `asked`, a compiled program.
-        tick: called after each program.
-
-    Returns:
-        A row per program, method, truth ("reads", "causes") and sign ("as given"; of methods in `SIGNED`,
-        "absolute" too): columns `seed`, `method`, `truth`, `sign`, `value` and `n`, the questions that the
-        value is the mean of.
+    The sign is "as given"; of methods in `SIGNED`, or with scores below 0, "absolute", too. `n` counts the
+    questions that `value` is the mean of. A program of which `made` gives None has no rows.
     """
     found: list[dict[str, Any]] = []
     for seed in seeds:
@@ -113,10 +104,9 @@ def _rows(seed: int, name: str, scores: np.ndarray, questions: Questions) -> Ite
 def features(seeds: Iterable[int]) -> pd.DataFrame:
     """What tells programs apart, a row per seed.
 
-    Returns:
-        Columns `seed`, `layers` (as many as the heads on the longest chain to the output), `counts`, `copies`
-        and `lookups` (variables that the output is computed from), `distractors` (heads that it is not
-        computed from), `causal`, `length`, `alphabet`, and the fields of `Disguise`.
+    Columns are `seed`, `layers` (as many as heads on the longest chain to the output), `counts`, `copies` and
+    `lookups` (variables that the output is computed from), `distractors` (heads that it is not), `causal`,
+    `length`, `alphabet`, and the fields of `Disguise`.
     """
     wanted = [*seeds]
     known = _recorded_features() if FEATURES.exists() else pd.DataFrame()
@@ -157,14 +147,9 @@ def published(seeds: Iterable[int] | None = None) -> pd.DataFrame:
 
 
 def summary(rows: pd.DataFrame) -> pd.DataFrame:
-    """The mean of each method over programs, with its interval and rank.
+    """The mean of each method over programs, of rows of `rows_of`: a row per method, truth and sign.
 
-    Args:
-        rows: of `rows_of`.
-
-    Returns:
-        A row per method, truth and sign, the highest mean first: `value`, `low`, `high`, `n` (programs), and
-        `rank` among the rows of one truth and sign.
+    Beside it stand its interval, `n` (programs), and `rank` among the rows of one truth and sign.
     """
     found = []
     for key, part in rows.groupby(KEY, sort=False):
@@ -175,15 +160,10 @@ def summary(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def differences(rows: pd.DataFrame, pairs: Iterable[tuple[str, str]] | None = None) -> pd.DataFrame:
-    """Pairs of methods compared on the same programs.
+    """Pairs of methods, by default all, compared on the same programs, in rows of `rows_of`.
 
-    Args:
-        rows: of `rows_of`; of one truth and sign, or of several, which are corrected apart.
-        pairs: of names of methods; by default all.
-
-    Returns:
-        A row per pair, truth and sign: `first`, `second`, `value` (first minus second), `low`, `high`, `n`
-        (programs), `p` of the paired t-test, and `p_holm`, corrected over the pairs of one truth and sign.
+    A row per pair, truth and sign: `first`, `second`, `value` (first minus second), `low`, `high`, `n`
+    (programs), `p` of the paired t-test, and `p_holm`, corrected over the pairs of one truth and sign.
     """
     tables = []
     for (truth, sign), part in rows.groupby(["truth", "sign"], sort=False):
@@ -214,12 +194,7 @@ def _p(difference: np.ndarray) -> float:
 
 
 class Checked:
-    """A method that is asked with care: what it returns and what it leaves behind is looked at.
-
-    Attributes:
-        passes: rows that the model was called with, in `forward`.
-        questions: how many questions were asked.
-    """
+    """A method that is asked with care; `passes` counts the rows that the model was called with."""
 
     def __init__(self, method: Method, name: str) -> None:
         self.__signature__ = inspect.signature(method)  # whether it takes a counterfactual
@@ -228,12 +203,7 @@ class Checked:
         self._known = False
 
     def __call__(self, model: nn.Module, input_ids: Tensor, *given: Any, **how: Any) -> Tensor:
-        """The method's scores.
-
-        Raises:
-            ValueError: the method fails, returns what are no scores, changes the model, or returns other
-                scores when it is asked again.
-        """
+        """The method's scores; a `ValueError` if these change when it is asked again, or the model does."""
         before = state_of(model)
         with _counting(model) as calls:
             scores = self._scores(model, input_ids, given, how)

@@ -46,11 +46,7 @@ def of_prompt(
     input_ids: Int[Tensor, "1 prompt"],
     attention_mask: Int[Tensor, "1 prompt"] | Bool[Tensor, "1 prompt"] | None,
 ) -> dict[str, Any]:
-    """The same without what is of padding.
-
-    Raises:
-        ValueError: something is of each token, but not of these; or it is not known how it goes on.
-    """
+    """The same without what is of padding; a `ValueError` where it is not known how it goes on."""
     n, found = input_ids.shape[1], dict(inputs)
     for name, value in inputs.items():
         if name not in OF_EACH_TOKEN:
@@ -74,13 +70,7 @@ def of_all(
 ) -> dict[str, Any]:
     """The same of prompt and written tokens: as the model itself lengthens it, and what `generate` adds.
 
-    Args:
-        model: that writes.
-        inputs: of the prompt.
-        read: prompt and written tokens.
-        prompt: how many are the prompt's.
-        cached: whether `generate` has a cache. Without one, it gives no mask, and the model takes positions
-            that jump for the beginning of another text.
+    Where `generate` has no cache, it gives no mask, and the model takes positions that jump for another text.
     """
     from transformers.utils import ModelOutput
 

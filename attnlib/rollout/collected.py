@@ -20,11 +20,9 @@ from attnlib.rollout.recursion import Recursion
 
 
 class Step(NamedTuple):
-    """What a layer attended from, and to, in one step.
+    """What a layer attended from, and to, in one step; query and key are of the new tokens.
 
     Attributes:
-        query: of the new tokens.
-        key: of the new tokens.
         visible: where the queries may look among the last so many keys; None for all up to themselves.
         keys: how many keys there were.
         weighs: whether the mask says how much, too, and not only where; None if it cannot.
@@ -38,12 +36,7 @@ class Step(NamedTuple):
 
 
 class Collected:
-    """Every layer's steps: an observer of a model that generates.
-
-    Attributes:
-        steps: by module, in the order in which they are called.
-        scales: what multiplies their scores.
-    """
+    """Every layer's steps, in the order in which layers are called: an observer of a model that generates."""
 
     def __init__(self) -> None:
         self.steps: dict[int, list[Step]] = {}

@@ -40,14 +40,7 @@ def rollout_by_definition(
     residual: bool = True,
     sink: Sequence[int] | None = None,
 ) -> Float64[Tensor, "batch layer query key"]:
-    """`R_1 ... R_L` of the module's docstring.
-
-    Args:
-        attentions: of every layer, `[batch head query key]`; first layer first. Rows are queries.
-        head_weights: `w_lh`.
-        residual: whether `I` is added.
-        sink: keys that are left out in every layer (`without_sink`).
-    """
+    """`R_1 ... R_L` of the module's docstring; keys of the `sink` are left out by `without_sink`."""
     batch, n = len(attentions[0]), attentions[0].shape[-1]
     below, found = torch.eye(n, dtype=torch.float64).expand(batch, n, n), []
     for layer, attention in enumerate(attentions):
@@ -74,10 +67,7 @@ def layer_matrix(
 
 
 def without_sink(mean: Matrix, sink: Sequence[int]) -> Matrix:
-    """Attention without some keys: what is left of each row is scaled back to the sum that the row had.
-
-    A row that is left with nothing looks at its own token, and so does the row of a sink.
-    """
+    """Attention without some keys: rows scaled back to their sum; an empty or sink's row looks at itself."""
     identity, total = torch.eye(mean.shape[-1]).double(), mean.sum(-1, keepdim=True)
     left = mean.clone()
     left[..., list(sink)] = 0
@@ -90,11 +80,7 @@ def without_sink(mean: Matrix, sink: Sequence[int]) -> Matrix:
 def rows_of_generation(
     rolled: Float64[Tensor, "1 layer query key"], prompt: int
 ) -> Float64[Tensor, "generated prompt layer"]:
-    """Where a generated token comes from: the row of the query that predicted it, on the prompt's keys.
-
-    The first `prompt` tokens are the prompt. A token is predicted one place before its own, so the first
-    generated token has the row of the prompt's last token, and the last generated token is not read at all.
-    """
+    """Where a generated token comes from: the row of the token before, which predicted it, on the prompt."""
     return rolled[0, :, prompt - 1 :, :prompt].permute(1, 2, 0)
 
 

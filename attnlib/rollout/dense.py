@@ -105,14 +105,7 @@ def rollout(
 
 
 class Mixer:
-    """`M_1 ... M_L`, a few layers at a time: as many as fit into a processor's cache, and at least one.
-
-    Attributes:
-        layers: attention of each layer.
-        batched: whether there was a batch dimension.
-        n: how many tokens there are.
-        device: where the attention is.
-    """
+    """`M_1 ... M_L`, a few layers at a time: as many as fit into a processor's cache, and at least one."""
 
     def __init__(
         self,
@@ -328,10 +321,7 @@ def check_rows(
     expected: list[float],
     first: int,
 ) -> None:
-    """Refuse what is not finite, and warn of rows that do not sum to 1; `first` is the first layer's number.
-
-    Looks at row sums over all heads, which any NaN or infinity reaches, so good attention is read only once.
-    """
+    """Refuse what is not finite, and warn of rows that do not sum to 1; layers are counted from `first`."""
     if not total.numel():
         return
     total = total.detach()[..., 0]

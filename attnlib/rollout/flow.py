@@ -96,10 +96,7 @@ def _flows(
 
 
 class _Graph:
-    """The edges below the last layer, listed once for all pairs, by the node that they leave.
-
-    Inner nodes are numbered `boundary * n + token`, with boundary 0 below the last layer.
-    """
+    """Edges below the last layer; inner nodes are `boundary * n + token`, boundary 0 being below it."""
 
     def __init__(self, capacity: Int32[np.ndarray, "layer query key"]) -> None:
         self.top, self.bottom = capacity[-1], capacity[0]
@@ -118,11 +115,7 @@ class _Graph:
         self.reached, self.reaching = np.concatenate(reached, 1), np.concatenate(reaching, 1)
 
     def flows(self, query: int, keys: Int[np.ndarray, " key"]) -> Int[np.ndarray, " key"]:
-        """Maximum flow from one query to each of a few keys.
-
-        One graph holds a copy of the inner nodes per key, with those edges only that lead from the query to
-        that key; copies share the source (node 0) and the sink (the last node), and nothing else.
-        """
+        """Maximum flow from a query to each of a few keys, by one graph with inner nodes copied per key."""
         from scipy.sparse import csr_array
         from scipy.sparse.csgraph import maximum_flow
 

@@ -329,11 +329,7 @@ def check_continuation(
 def generate(
     model: Any, prompt: Int[Tensor, "1 prompt"], max_new_tokens: int, generate_kwargs: dict[str, Any]
 ) -> Any:
-    """Hugging Face's `generate`, in evaluation mode.
-
-    Raises:
-        ValueError: the model cannot be called with this.
-    """
+    """Hugging Face's `generate`, in evaluation mode."""
     mask = torch.ones_like(prompt)
     with evaluating(model):
         try:

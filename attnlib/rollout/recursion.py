@@ -37,13 +37,10 @@ Rows = Float[Tensor, "batch row token"]
 
 
 class Recursion:
-    """`R_l` while a model runs: an observer of its attention.
-
-    `attnlib.models.attention.call` draws what calls it, and what answers the `yield` in `step`.
+    """`R_l` while a model runs: an observer, as `attnlib.models.attention.call` draws it.
 
     Attributes:
         state: `R_l`.
-        layer: `l`, how many layers it has been through.
         history: `R_1 ... R_l` of the queries from `first_kept` on; empty unless `cumulative`.
         identity: whether it started from all of the identity.
     """
@@ -125,12 +122,7 @@ class Recursion:
 
 
 class Descent(Recursion):
-    """Rollout of `queries`, once a model has been read.
-
-    Attributes:
-        requested: rows of the identity.
-        calls: what every layer forms attention of, first to last.
-    """
+    """Rollout of `queries`, from the last layer down, once a model has been read."""
 
     def __init__(
         self, queries: Int64[Tensor, " row"], shape: tuple[int, int], dtype: torch.dtype, **options: Any

@@ -40,13 +40,7 @@ OnLayer = Callable[[int, Float[Tensor, "batch query key"]], None]
 
 
 class Pass(NamedTuple):
-    """What `follow_layers` found.
-
-    Attributes:
-        logits: of the positions from `logits_from` on.
-        rollout: as `rollout_of`; what rows and columns of padding hold means nothing.
-        layers: how many layers there are.
-    """
+    """What `follow_layers` found; what rows and columns of padding hold in `rollout` means nothing."""
 
     logits: Float[Tensor, "batch position vocabulary"]
     rollout: Float[Tensor, "batch query key"] | None
@@ -185,20 +179,9 @@ def follow_layers(
 ) -> Pass:
     """Run a causal language model once, and see its attention on the way, on any kernel.
 
-    Each layer's attention is formed once, in blocks of rows, and averaged over heads: `on_layer` gets that
-    average and takes from it what it needs, and rollout goes on with it. Memory beyond the forward pass is
-    `batch x N x N` for the average, and for rollout, whatever the number of layers and heads.
-
-    Args:
-        model: as in `rollout_of`.
-        input_ids: the tokens.
-        attention_mask: True for tokens, False for padding, which stands on the right.
-        on_layer: called with a layer's number, from 0, and its head-mean attention.
-        rollout: whether to compute it.
-        logits_from: the first position to give logits of (a vocabulary's worth each).
-
-    Raises:
-        ValueError: as in `rollout_of`; or padding is not on the right, or the model has no logits.
+    `on_layer` gets each layer's number, from 0, and its head-mean attention. Padding stands on the right.
+    Memory beyond the forward pass is `batch x N x N` for the average, and for rollout, whatever the number of
+    layers and heads.
     """
     if attention_mask is not None and bool((attention_mask[:, 1:] & ~attention_mask[:, :-1]).any()):
         raise ValueError("attention_mask must be padding on the right only. Got tokens after padding.")
@@ -221,13 +204,7 @@ def follow_layers(
 
 @torch.no_grad()
 def check_causal(model: nn.Module, input_ids: Int[Tensor, "batch token"]) -> None:
-    """Raise a `ValueError` if the model's attention looks at tokens that come later.
-
-    Looks at the attention itself, on these tokens (without padding), not at what the model says of itself.
-
-    Raises:
-        ValueError: it does; or as in `rollout_of`.
-    """
+    """Raise a `ValueError` if the model is not causal: if tokens of the first prompt look at its last."""
     tokens = input_ids[:1] if input_ids.shape[1] > 1 else input_ids[:1].expand(1, 2)
     ahead: list[Tensor] = []
 

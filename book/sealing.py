@@ -26,12 +26,7 @@ def is_sealed(told: Mapping[str, Any]) -> bool:
 
 
 def read_sealed(path: Path) -> dict[str, Any]:
-    """What a JSON file says.
-
-    Raises:
-        ValueError: it is no JSON object, or not what was written; says which.
-        OSError: there is no such file, or it cannot be read.
-    """
+    """What a JSON file says; a `ValueError` if it is no JSON object, or was changed after it was written."""
     try:
         told = json.loads(content(path))
     except (ValueError, RecursionError):  # a text of brackets nests deeper than Python goes

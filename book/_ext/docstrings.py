@@ -59,10 +59,7 @@ def parsable(
     signature: str | None,
     returned: str | None,
 ) -> tuple[str | None, str | None]:
-    """Name defaults that are no Python: `<factory>` would leave the whole signature as unformatted text.
-
-    And what numpy takes for an array is called by its name, not by its six parts.
-    """
+    """Replace what is no Python in a signature, and numpy's long type of an array, by something readable."""
     for pattern, name in [*UNPARSABLE, (ARRAY_LIKE, "ArrayLike")]:
         signature = signature and re.sub(pattern, name, signature)
     return signature, returned

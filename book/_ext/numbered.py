@@ -53,10 +53,7 @@ class Said:
 
 
 def framed(document: nodes.document, bundle: nodes.Element, said: nodes.Element) -> nodes.Element:
-    """Puts what a cell shows into a figure under its name; returns that, or what is shown without a name.
-
-    Pictures take their alternative text. The caption of a table stands above it, that of a figure below.
-    """
+    """Put what a cell shows into a figure under its name; return that, or what is shown without a name."""
     for image in bundle.findall(nodes.image):
         image["alt"] = said["alt"]
     if not said["name"]:

@@ -45,10 +45,9 @@ class Reader(ast.NodeVisitor):
                 self.fresh.discard(name.id)
 
     def depends(self, node: ast.AST) -> bool:
-        """Whether an expression uses a fresh name.
+        """Whether an expression uses a fresh name; `notebook` and `records` count as the same in all runs.
 
-        The chapter's name is the same in all runs; and what `records` gives are recorded runs, but for the
-        one that is under way, which a number's own record tells.
+        `records` also gives the run that is under way: a number of it tells so by its own record.
         """
         inner = self
         match node:

@@ -45,10 +45,7 @@ C = TypeVar("C", bound="Chapter")
 
 
 def _as_typed(kind: Any, value: Any) -> Any:
-    """A parameter as a command meant it: papermill hands on `-p bos true` and `-p seeds "[0, 1]"` as texts.
-
-    Where a truth value, a list or a mapping belongs, a text is read as JSON; any other text stays.
-    """
+    """A parameter as meant: papermill hands on a bool, list or mapping as text, which is read as JSON."""
     kind = get_origin(kind) or kind
     if not isinstance(value, str) or kind not in (bool, list, dict):
         return value
@@ -64,7 +61,6 @@ class Run:
     """One model to train; a chapter adds what sets its models apart.
 
     Attributes:
-        name: what it is called in tables and figures.
         seed: of its weights and the order of its batches.
     """
 
@@ -74,16 +70,12 @@ class Run:
 
 @dataclass(frozen=True)
 class Setup:
-    """All that decides the model of a run, once it is trained.
+    """All that decides the model of a run, once it is trained; `fit` says more of `loss` and `hooks`.
 
     Attributes:
-        model: with the weights to begin with.
-        batches: the batch of every step.
-        loss: what is minimised; see `fit`.
-        plan: how; `None`: the model is taken as it is.
+        plan: of its training; `None`: the model is taken as it is.
         valid: batches that the best checkpoint is chosen by.
         score: what a model scores on them, `plan.metric` among it.
-        hooks: called after every step; see `fit`.
     """
 
     model: nn.Module
@@ -97,14 +89,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class Trained:
-    """The model of a run, and how it came about.
-
-    Attributes:
-        run: the run.
-        model: in evaluation mode, with its best weights.
-        history: of its training, and where that is kept; empty if it was taken as it is.
-        hooks: those of its set-up.
-    """
+    """A run's model, in evaluation mode with its best weights, and its history (empty if taken as it was)."""
 
     run: Run
     model: nn.Module
@@ -193,11 +178,7 @@ class Chapter(BaseModel):
         return self._trained[run.name]
 
     def train_all(self) -> tuple[dict[str, nn.Module], dict[str, pd.DataFrame]]:
-        """The models of all runs, and the tables of their training's history, by the runs' names.
-
-        Models are trained in as many processes as the environment variable `ATTNLIB_PROCESSES` says, to the
-        same weights: see `book.chapters.processes`.
-        """
+        """The models of all runs, and the tables of their training's history, by the runs' names."""
         runs = self.runs()
         if (n := processes()) > 1 and len(runs) > 1:
             train_side_by_side(self, runs, n)

@@ -35,12 +35,7 @@ _SAMPLES = ("samples", "problems", "sentences", "documents", "sequences", "quest
 
 
 def refuse_too_large(p: Any, memory: int | None = None) -> None:
-    """Refuse parameters that cannot fit, and warn where they take long.
-
-    That is where one model takes more than a day on one core, one of its steps more than a minute, where
-    precision is one that the processor has not, or where there are many samples, which are drawn before
-    anything is to be seen.
-    """
+    """Refuse parameters that cannot fit into memory, and warn where they take long."""
     if not is_here():
         return
     memory = memory or memory_here(p.torch_device)

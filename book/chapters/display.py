@@ -109,12 +109,7 @@ _FIRST = re.compile(r"without the first( R| \d+)?(?=, |$)")
 
 
 def display_name(name: str) -> str:
-    """The words of the field for a recorded name.
-
-    Examples:
-        >>> display_name("blank-out"), display_name("without the first R, replace, log p")
-        ('occlusion', 'top k, replace, log p')
-    """
+    """The words of the field for a recorded name: "occlusion" for "blank-out"."""
     if " = " in name:
         return " = ".join(map(display_name, name.split(" = ")))
     if name.endswith(_UNTRAINED):

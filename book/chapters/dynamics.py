@@ -32,8 +32,7 @@ EARLY = (0, 10, 50, 100, 150, 200)
 def checkpoint_steps(steps: int = 4000, every: int = 250, early: Iterable[int] = EARLY) -> tuple[int, ...]:
     """When to look at a model during training, as updates made: early ones, every so many, and the last.
 
-    With the defaults these are the original's 22, the last of which it calls 3999: it counts from 0, and that
-    model has seen all 4,000 updates.
+    The defaults give the original's 22, the last of which it calls 3999, since it counts from 0.
     """
     if steps < 1 or every < 1:
         raise ValueError(f"steps and every should be at least 1; got {steps} and {every}")
@@ -42,17 +41,10 @@ def checkpoint_steps(steps: int = 4000, every: int = 250, early: Iterable[int] =
 
 @dataclass(frozen=True)
 class TokenScores:
-    """What each input token meant for each prediction of one model; ragged: values of all rows end to end.
+    """Attention, relevance and gradient influence of each input token, for each prediction of a model.
 
-    A row is a prediction: the class of a document, or a target token of a translation.
-
-    Attributes:
-        lengths: input tokens of each row, special ones among them.
-        alpha: attention of each token.
-        beta: keyword relevance of each token, towards the right answer.
-        log_probability: of each row's right answer, as the model has it.
-        right: whether the model held that the most probable one.
-        delta: gradient influence of each token; `None` if it was not asked for.
+    Ragged: a row is a prediction (a document's class, a target token), and values of all rows stand end to
+    end. Lengths count special tokens; relevance is towards the right answer, as is `log_probability`.
     """
 
     lengths: Int64[Tensor, " row"]
@@ -84,7 +76,6 @@ class DynamicsResults:
 
     Attributes:
         scores: of every run, on the splits "train", "validation" and "test"; the first run is explained.
-        measure: of agreement.
     """
 
     UNIT: ClassVar[str]
@@ -162,9 +153,8 @@ class DynamicsResults:
     def write_scores(self, folder: str | Path, words: Mapping[str, Mapping[str, Sequence[str]]]) -> None:
         """Every score of every token, to `<folder>/split=<split>/run=<run>/step=<step>/scores.parquet`.
 
-        `pandas.read_parquet(folder)` reads them as one table, with the columns `split`, `run` and `step`.
         A file has the columns `row` and `token`, both counted from 0, `group`, if rows have one, the words,
-        and the scores that the run has of `alpha`, `beta` and `delta`.
+        and the run's scores; `pandas.read_parquet(folder)` reads them as one table.
         """
         for split, runs in self.scores.items():
             for name, run in runs.items():

@@ -20,9 +20,8 @@ MOST = 1_000_000
 def reading(model: nn.Module, tokenizer: Any, sample: Sample, *, rolled_out: bool = False) -> dict[str, Any]:
     """An example for `AttentionExplorer.from_examples`: tokens, attention and reference of a sample.
 
-    Where heads have references of their own, they are shown.
-    A long prompt (instruction, examples, the frame of a chat) is cut off: what is shown begins with the first
-    token that any row is evaluated on, and rows then sum to less than 1. Without one, all is shown.
+    A long prompt is cut off: what is shown begins with the first token that any row is evaluated on, and rows
+    then sum to less than 1.
     """
     ids = sample.input_ids[None].to(next(model.parameters()).device)
     alone = Batch(ids, ids, torch.ones_like(ids, dtype=torch.bool))

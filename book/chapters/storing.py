@@ -71,10 +71,7 @@ def store_model(
     training: Any,
     folder: Path | None = None,
 ) -> Path:
-    """Test a trained model and store it, its weights rounded to half precision: two bytes each.
-
-    What the file says of its accuracy is that of the rounded weights, which is what a reader gets.
-    """
+    """Round a trained model's weights to half precision, test it with these, and store them."""
     if training.interrupted:
         raise ValueError(f"{name} is not stored: its training was interrupted; run the chapter again")
     kind = told(task)

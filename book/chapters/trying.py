@@ -21,12 +21,7 @@ EXAMPLES = ("cabbage", "hidefgabcjij")
 
 
 class ToTry(NamedTuple):
-    """What `to_try` chose.
-
-    Attributes:
-        models: as `ModelExplorer` takes them.
-        left_out: the names of those for which there is no room.
-    """
+    """What `to_try` chose, as `ModelExplorer` takes it, and the names of what there is no room for."""
 
     models: dict[str, dict[str, Any]]
     left_out: list[str]
@@ -45,9 +40,9 @@ class ToTry(NamedTuple):
 def to_try(stored: Mapping[str, StoredModel], first: str, text: str = "", room: int = ROOM) -> ToTry:
     """The stored models of languages that a page has room for.
 
-    In this order, as long as there is room: a model of the language `first`; one of every other language, in
-    the order of `LANGUAGES`; the others. Of a language's models, a supervised one comes first: its heads can
-    be read.
+    First comes one of the language `first`, then one of every other in the order of `LANGUAGES`, then the
+    others; of a language's models, a supervised one first: its heads can be read. What is too large is passed
+    over.
     """
     order = [first, *(name for name in LANGUAGES if name != first)]
     seen: dict[str, int] = {}

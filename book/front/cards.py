@@ -46,7 +46,6 @@ class Card(NamedTuple):
     """What a card says.
 
     Attributes:
-        number: in a few characters.
         words: what it is a number of.
         link: the words of the link.
         to: the section that it leads to.

@@ -46,13 +46,7 @@ explorer makes such a link of what you have found."""
 
 
 class Place(NamedTuple):
-    """An explorer of a page.
-
-    Attributes:
-        document: the page, as the table of contents names it.
-        number: of the explorer on it, from 0, as addresses count them.
-        state: what it draws.
-    """
+    """An explorer of a page (by its name in the table of contents): its number, from 0, and what it draws."""
 
     document: str
     number: int

@@ -67,11 +67,7 @@ def snakemake(profile: str, cores: int, extra: list[str]) -> list[str]:
 
 
 def making(targets: Iterable[str], cores: int, *more: str) -> list[str]:
-    """The command line that has Snakemake make files.
-
-    `--rerun-incomplete` and `--nolock` make a killed run go on by itself; `--keep-going` lets the other
-    chapters finish when one fails, so that one run names every failure.
-    """
+    """The command line that has Snakemake make files, going on after a kill, and with others if one fails."""
     options = ["--cores", str(cores), "--rerun-incomplete", "--nolock", "--keep-going"]
     return [sys.executable, "-m", "snakemake", *targets, *options, *more]
 

@@ -23,8 +23,8 @@ _FIGURE = re.compile(r"\{(?:numref|ref)\}`(?:[^`<]*<)?([\w-]+)>?`")
 def fill_absent(notebook: nbformat.NotebookNode, words: str = ABSENT) -> list[str]:
     """Put words in place of numbers that are not there, or NaN, and of links to figures that are not.
 
-    A number that came out as a word ("never") is shown as that word, whatever its format. So is a word whose
-    name has a colon, behind which MyST-NB would look for a format.
+    A number that came out as a word ("never") is shown as it is. So is a word whose name has a colon, behind
+    which MyST-NB would look for a format.
     """
     numbers, drawn = glued(notebook), _drawn(notebook)
     absent: dict[str, None] = {}

@@ -36,11 +36,10 @@ def numbers_of(pages: Path) -> dict[str, str]:
 def with_numbers(
     notebook: nbformat.NotebookNode, labels: Mapping[str, str] | None = None
 ) -> nbformat.NotebookNode:
-    """Puts into the text what `glue` kept of this run, in the place of the roles that name it.
+    """Put into the text what `glue` kept of this run, in the place of the roles that name it.
 
-    Roles of other notebooks stay as they are: a file by itself does not have their numbers. Figures for dark
-    pages are left out: JupyterLab shows the others. Figures and tables are called as on the pages, in the
-    text and in their captions.
+    Roles of other notebooks stay as they are, and figures for dark pages are left out: JupyterLab shows the
+    others. Figures and tables are called as on the pages.
     """
     from attnlib.plots.drawing import DARK  # seconds, as it loads what draws
 

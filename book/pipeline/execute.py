@@ -65,10 +65,7 @@ def say(name: str, seconds: float, text: str) -> None:
 
 
 class Progress:
-    """How far a chapter is: a line when it begins and when it is done, and in a terminal a bar between them.
-
-    Two chapters side by side share the last line of the terminal: it shows the bar that moved last.
-    """
+    """How far a chapter is: a line when it begins and when it is done, in a terminal a bar between them."""
 
     def __init__(self, name: str) -> None:
         self.cell = 0
@@ -120,10 +117,7 @@ papermill_engines.register("reporting", ReportingEngine)
 
 
 class KernelManager(AsyncKernelManager):
-    """Asks a kernel to end, without the interrupt that jupyter_client sends before.
-
-    A kernel that is still busy with its last message logs an interrupt as an error.
-    """
+    """Asks a kernel to end without the interrupt before it, which a busy kernel would log as an error."""
 
     async def _async_interrupt_kernel(self) -> None:
         if not self.shutting_down:
@@ -180,10 +174,7 @@ def end_with_parent() -> None:
 
 
 def ending_with_us() -> list[str]:
-    """What a kernel is told, so that it ends at once when this process is killed.
-
-    Kernels notice by themselves within a second, but not inside of a call that lets no other thread run.
-    """
+    """What a kernel is told, so that it ends with this process even in a call that lets no thread run."""
     ask = f"__import__('ctypes').CDLL(None).prctl{PARENT_DEATH_SIGNAL}"
     return [f"--IPKernelApp.exec_lines={ask}"] if sys.platform == "linux" else []
 
@@ -196,10 +187,8 @@ def failed_in(path: Path, progress: Progress) -> str:
 def clean(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
     """Drop what papermill leaves behind, and show a reader the parameters that were used, once.
 
-    The injected parameters are hidden behind a button; the defaults they replaced are left out of the page,
-    and above them stands that its words may be of other numbers.
-    Progress bars (stderr, or widgets of other libraries), per-cell times, addresses in memory, random names
-    and the folder of this build's models go, so that the same run gives the same file everywhere.
+    Progress bars, times, addresses in memory, random names and this build's folder of models go, so that the
+    same run gives the same file everywhere.
     """
     injected = any(map(is_injected, notebook.cells))
     changed = other_than_written(notebook)

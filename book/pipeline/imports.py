@@ -17,13 +17,7 @@ PACKAGES = ("attnlib", "book")
 
 
 class Import(NamedTuple):
-    """What an import names.
-
-    Attributes:
-        module: where from.
-        name: what of it, perhaps a module; "": all.
-        asked: if only attributes of that are used, which.
-    """
+    """What an import names: `name` of `module` (all, if ""), or only the attributes `asked` of that."""
 
     module: str
     name: str = ""
@@ -33,16 +27,9 @@ class Import(NamedTuple):
 def modules_reached(starts: Iterable[str] = (), source: str = "", house: Path = HOUSE) -> dict[str, Path]:
     """The modules of the house that some modules, or a text, reach by import, and their files.
 
-    Imports count wherever they stand, in functions too, but not those for types alone (`TYPE_CHECKING`),
-    which in a package's `__init__` say where its names are that are imported later. That is looked through:
-    of what it takes from elsewhere, only the names that are asked for are followed, also where they are
-    asked for as attributes (`from attnlib import stats`, and then `stats.agreement`). It counts where it
-    defines the name itself, or all of it is asked for.
-
-    Args:
-        starts: names of modules, which are reached.
-        source: Python, such as a notebook's.
-        house: where the packages lie.
+    Imports in functions count, those for types alone do not. A package's `__init__` is looked through: of
+    what it takes from elsewhere, also for types (its lazy names), only names that are asked for are followed,
+    and it counts itself where it defines the name, or all of it is asked for.
     """
     found: dict[str, Path] = {}
     waiting = [Import(start) for start in starts] + list(_imports(source, ""))

@@ -58,7 +58,6 @@ class Beside(NamedTuple):
     """A run of the same chapter that came with a built book.
 
     Attributes:
-        path: of the executed notebook.
         numbers: what its cells glued, by name.
         tables: the numbers of its tables: by name, and by a row's words and the column.
     """

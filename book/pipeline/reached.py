@@ -26,10 +26,7 @@ TIME = re.compile(
 
 @functools.cache
 def files_reached(modules: tuple[str, ...] = (), notebook: str = "") -> list[str]:
-    """The files that modules, and the cells of a notebook, reach by import.
-
-    With a module come the files `BESIDE` and below it.
-    """
+    """The files that modules, and a notebook's cells, reach by import, and with them the files `BESIDE`."""
     cells = json.loads(Path(notebook).read_bytes())["cells"] if notebook else []
     code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     source = "\n".join(
@@ -69,10 +66,7 @@ def waits_longest(profile: str) -> str:
 
 
 def about_to_run(jobs: Iterable[tuple[Any, Any]], profile: str) -> list[str]:
-    """A line for each chapter that is about to run: how long it took the last time, and why it runs.
-
-    Where there are no pages yet, a last line says how to read a chapter before the book is finished.
-    """
+    """A line for each chapter that is about to run: how long it took the last time, and why it runs."""
     lines = []
     for job, reason in jobs:
         if job.rule.name == "notebook":

@@ -190,11 +190,7 @@ def publish(pages: Path, html: Path) -> None:
 
 
 def put_model(pages: Path) -> None:
-    """Lays the language model's file beside pages that compute it, in the folder where they look for it.
-
-    Where the cache does not have it, a page says so when it is asked, and takes a file of the reader's. The
-    next build lays it there if the cache has it then.
-    """
+    """Lay the language model's file beside pages that compute it, if there are such and the cache has it."""
     from attnlib.models.pretrained import WHEEL, gguf_of_default  # seconds, as it loads torch
     from attnlib.widgets.language_model_explorer import BOOK
 

@@ -66,7 +66,6 @@ class Planned:
     """One run of a sweep.
 
     Attributes:
-        parameters: its profile's and its own.
         shown: what tells it from the others, in the columns of the table.
         minutes: of one core that it takes; 0 where the file does not say.
     """
@@ -78,13 +77,7 @@ class Planned:
 
 @dataclass(frozen=True)
 class Sweep:
-    """What a file asks for.
-
-    Attributes:
-        chapter: the name of its notebook.
-        runs: by name.
-        record: whether records are kept in `results/`.
-    """
+    """What a file asks for: runs of a chapter, by name, and whether records are kept in `results/`."""
 
     chapter: str
     runs: dict[str, Planned]
@@ -161,10 +154,7 @@ def name_of(chapter: str, parameters: Mapping[str, Any]) -> str:
 
 
 def refuse_impossible(chapter: str, runs: Iterable[Planned], here: bool = False) -> None:
-    """Refuse runs if a chapter cannot run with the parameters of one of them.
-
-    A notebook without a class in `book.chapters` checks its parameters itself, if at all.
-    """
+    """Refuse runs if their chapter has a class, and that cannot run with the parameters of one of them."""
     from book.chapters.demands import of_another_machine, unsaid  # seconds, as they load torch
     from book.chapters.refusals import ParameterError
     from book.chapters.storing import all_chapters, defaults_of
@@ -191,8 +181,7 @@ def _first_of(runs: Sequence[str]) -> str:
 def recorded(sweep: Sweep) -> dict[str, str]:
     """Those of the runs that `results/` has a record of, with the record's name.
 
-    A record is of a run if its chapter takes both for the same parameters. Of a parameter that came later,
-    the notebook's own value counts.
+    A parameter that came after the record counts with the notebook's own value.
     """
     from book.chapters.demands import of_another_machine  # seconds, as they load torch
     from book.chapters.refusals import ParameterError
@@ -217,8 +206,7 @@ def recorded(sweep: Sweep) -> dict[str, str]:
 def keep_records(build: Path, chapter: str, runs: Iterable[str]) -> None:
     """Copy the records of those runs to `results/`: provenance and rows, as they are.
 
-    A run that was killed may have left the one without the other. What is recorded already is not for
-    `runs`: since it was copied, it may have been amended, or stamped.
+    What is recorded already is not for `runs`: since it was copied, it may have been amended, or stamped.
     """
     folder = Path("results", chapter)
     for run in runs:
@@ -249,10 +237,7 @@ def has_recorded(build: Path, chapter: str, run: str, since: float) -> bool:
 def run_and_keep(
     command: list[str], build: Path, chapter: str, runs: Collection[str], held: Collection[int] = ()
 ) -> int:
-    """Run Snakemake, and copy every record to `results/` as it is written.
-
-    So neither a failure after it, nor a kill, nor an edit before the next call loses what was measured.
-    """
+    """Run Snakemake, and copy every record to `results/` as it is written, so that no failure loses any."""
     started, kept = time.time() - 1, set[str]()  # some file systems count time in seconds
     with subprocess.Popen(command, pass_fds=tuple(held)) as process:
         while process.poll() is None:

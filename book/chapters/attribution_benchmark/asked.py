@@ -43,11 +43,9 @@ def about_answers(
 ) -> Iterator[Question]:
     """A question about one character of every text's answer, drawn from those that have a reference.
 
-    The truth is the `reference`, without the query's own token: of a sum, the digit's column, and the
-    carry's. Candidates are the task's text up to the query. Questions where no text of the same length has
-    another answer are left out: a space between two numbers of a series, whether a number ends.
-
-    Tokens are the beginning and the text's characters: what predicts character `n` is token `n`.
+    The truth is the `reference` without the query's own token; candidates are the task's text up to the
+    query. Questions where no text of the same length has another answer are left out. Token `n` predicts
+    character `n`, as the beginning is a token, too.
     """
     exchange = _another(others) or task.exchanged
     for row, sample in enumerate(samples):
@@ -96,9 +94,8 @@ def about_copies(
 ) -> Iterator[Question]:
     """A question about one symbol of every copy: where does it stand in the source?
 
-    The truth is the one place; candidates are all symbols of the source. What was written so far is given,
-    and right. In the counterfactual another symbol stands at that place: one that the sequence does not have,
-    or, where it has them all or symbols may occur again, any other, which then changes places with it.
+    What was written so far is given, and right. In the counterfactual another symbol stands at that place:
+    one that the sequence does not have, or, where it has them all, any other, which changes places with it.
     """
     for row in range(n):
         rng = np.random.default_rng([seed, row])
@@ -137,11 +134,10 @@ def about_documents(
     in_distribution: bool = True,
     seed: int = 0,
 ) -> Iterator[Question]:
-    """A question about every document: what speaks for its class?
+    """A question about every document, asked at its last word, `<eos>`: what speaks for its class?
 
-    Asked at `<eos>`, the last word. The truth are the keywords of the document's class; candidates are all
-    words that the vocabulary has. In the counterfactual the truth's words have become those of the other
-    class that count as much; documents with a keyword too rare for that are left out.
+    In the counterfactual the truth's words have become those of the other class that count as much; documents
+    with a keyword too rare for that are left out.
     """
     if documents.relevance is None:
         raise ValueError("documents should be planted ones, whose relevance is known")
@@ -186,9 +182,8 @@ def about_facts(
 ) -> Iterator[Question]:
     """A question about the first token of every prompt's answer: in which fact does it stand?
 
-    The truth are the tokens of the value in that fact; candidates are all tokens of the prompt but the query
-    and special ones. In the counterfactual two facts have exchanged their values. Prompts in which all values
-    begin with the same token are left out.
+    The truth are the tokens of the value in that fact. In the counterfactual two facts have exchanged their
+    values; prompts in which all values begin with the same token are left out.
     """
     special = torch.tensor(generator.tokenizer.all_special_ids, dtype=torch.int64)
     alike = Alike(others, _form)
@@ -239,10 +234,8 @@ def about_programs(
 ) -> Iterator[Question]:
     """A question about one output of every sequence, drawn from those that have a source.
 
-    The truth are the symbols that the program's last selector looks at, as in
-    `book.chapters.rasp.measures`: the mirrored place (reverse), the token that belongs here (sort), the
-    other occurrences of the symbol (hist). Candidates are all symbols but the query's own: the one in the
-    middle of a sequence to reverse, and one that stands alone in hist, have no source among them.
+    The truth are the symbols that the program's last selector looks at, as in `book.chapters.rasp.measures`,
+    but the query's own, which is no candidate.
     """
     if not lang.definition.heads:
         raise ValueError(f"no program is known for {lang.name}, so its sources are not, either")
@@ -301,8 +294,7 @@ def about_sentences(
 ) -> Iterator[Question]:
     """A question about one word of every translation: which source words does it translate?
 
-    The truth is the `alignment`; candidates are the words of the source. What was written so far is given,
-    and right. Words of which there is no other like them (the joining word) are not asked for.
+    Words of which there is no other like them (the joining word) are not asked for.
     """
     if pairs.alignment is None:
         raise ValueError("sentences should be invented ones, whose alignment is known")

@@ -52,10 +52,6 @@ class Asked:
     """What measures say of one model.
 
     Attributes:
-        setting: its name.
-        seed: of the model.
-        model: itself.
-        questions: what was asked.
         scores: by measure; those of untrained twins, and baselines, among them.
         missing: measures that this model cannot give, and why.
     """
@@ -177,10 +173,7 @@ class AttributionBenchmark(Chapter):
         return faithfulness_rows(each.model, each.questions.where(some), scores, **how)
 
     def hop_rows(self, progress: bool = True) -> pd.DataFrame:
-        """How well measures find the sources of answers of the tasks in `whole_answers`: `hops.hop_rows`.
-
-        Measures that need a counterfactual are left out: an answer has none.
-        """
+        """How well measures that need no counterfactual find sources of whole answers: `hops.hop_rows`."""
         methods = [name for name in self.asked_for if name not in TOLD]
         pairs = [
             (name, seed) for name in self.whole_answers for seed in BUILT[name].seeds(self)[: self.seeds]
@@ -190,10 +183,7 @@ class AttributionBenchmark(Chapter):
         return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
 
     def costs(self, asked: Sequence[Asked]) -> tuple[str, pd.DataFrame]:
-        """What every measure costs, on the transformer that takes the longest prompts; and which that is.
-
-        The prompt is one of its questions, again and again, up to `cost_tokens` or as many as it takes.
-        """
+        """What every measure costs, on the transformer that takes the longest prompts; and which that is."""
         transformers = [each for each in asked if SETTINGS[each.setting].transformer] or asked
         each = max(transformers, key=lambda one: context_of(one.model) or 0)
         n = min(self.cost_tokens, context_of(each.model) or self.cost_tokens)

@@ -29,11 +29,7 @@ MASKED = "faithfulness"
 
 
 def beats_raw_attention(rows: pd.DataFrame) -> Outcome:
-    """How much further rollout is on the way from chance to perfect than the last layer's attention.
-
-    Setting by setting, without supervised heads. Tokens are masked, and questions weigh
-    by the probability of their answer, so that those that are answered wrongly hardly count.
-    """
+    """How much further rollout is on the way from chance to perfect than the last layer's attention."""
     return more_than_raw_attention(*_numbers(rows, MASKED))
 
 

@@ -35,10 +35,7 @@ LONG = {FULL: ("o", 1.0, "100, perfect"), ABOVE: ("^", 1.0, "above 100"), BELOW:
 def measures_by_setting(
     tables: Mapping[str, pd.DataFrame], rankings: Mapping[str, pd.DataFrame], also: Sequence[str] = ()
 ) -> Drawn:
-    """Normalised numbers of every measure and setting as a heat map; beside it their means with intervals.
-
-    Cells are in hundredths: so short that they stand beside each other in the lettering of everything else.
-    """
+    """Normalised numbers of every measure and setting as a heat map; beside it their means with intervals."""
     tables = {name: display_names(table) for name, table in tables.items()}
     rankings = {name: display_names(ranking) for name, ranking in rankings.items()}
     names = list(tables)

@@ -48,13 +48,7 @@ WAYS: dict[str, Callable[[Float[Tensor, "written token"], int], Float[Tensor, "w
 
 
 class Written(NamedTuple):
-    """A text whose answer is built step by step.
-
-    Attributes:
-        ids: its tokens: the beginning of a sequence, and a token per character.
-        start: the place of the answer's first.
-        sources: of each of these, among all tokens of the prompt.
-    """
+    """A text (`<bos>`, then a token per character), the answer's first place, and which tokens decide it."""
 
     ids: Tensor
     start: int
@@ -69,13 +63,7 @@ def written(prompt: str, answer: Callable[[str], str], allowed: str) -> Written:
 
 
 def sources(prompt: str, answer: Callable[[str], str], allowed: str) -> Bool[np.ndarray, "written prompt"]:
-    """Which characters of a prompt decide which of its answer's: another one there makes these others.
-
-    Example:
-        >>> sources("18+03=", added, "0123456789").astype(int)  # 81 + 30 = 111, from the lowest digit on
-        array([[1, 0, 0, 1, 0, 0],
-               [1, 1, 0, 1, 1, 0]])
-    """
+    """Which characters of a prompt decide which of its answer's: another one there makes these others."""
     right = answer(prompt)
     found = np.zeros((len(right), len(prompt)), bool)
     for place, one in enumerate(prompt):
@@ -106,10 +94,7 @@ def counted(prompt: str, n: int) -> str:
 
 
 def walked(prompt: str) -> str:
-    """The way through a table from a symbol on, each step to the value of the last: "hkkuud h=" "ku"...
-
-    Where the table has no such entry, all that follows is "-".
-    """
+    """The way through a table from a symbol on, each step to the value of the last; "-" where none is."""
     table, _, start = prompt.removesuffix("=").partition(" ")
     values = dict(zip(table[::2], table[1::2], strict=True))
     if 2 * len(values) < len(table):
@@ -135,13 +120,7 @@ def tables(rng: np.random.Generator, n: int, split: Split) -> list[str]:
 
 @dataclass(frozen=True)
 class Walks:
-    """Batches of walks: all are as long. A function of the step alone.
-
-    Attributes:
-        seed: of what is drawn.
-        size: of a batch.
-        split: of the tables.
-    """
+    """Batches of walks, which are all as long; a function of the step alone."""
 
     seed: int
     size: int = 64
@@ -182,7 +161,6 @@ class Built:
     """A task whose answers are built step by step; what it takes of the chapter's parameters is told there.
 
     Attributes:
-        seeds: of the models that there are.
         model: of a seed, trained if it is not kept.
         texts: that no model was trained on, as many as there are.
     """
@@ -226,8 +204,8 @@ def hop_rows(
 ) -> pd.DataFrame:
     """How well measures find the sources, in each of `WAYS`: rows as of `method_tables`, with the `way`.
 
-    A row per text, of the first `p.questions` whose every character the model answers rightly: the mean over
-    the answer's characters of average precision, and of that by chance.
+    A row is of a text whose every character the model answers rightly: the mean over the answer's characters
+    of average precision, and of that by chance.
     """
     model, rows = BUILT[setting].model(p, seed).to(device).eval(), list[dict[str, Any]]()
     texts = (each for each in enumerate(BUILT[setting].texts(p)) if answered(model, each[1]))
@@ -265,7 +243,6 @@ def recorded(rows: pd.DataFrame) -> pd.DataFrame:
     """What is kept of a run: how much of the sources is found in every way, and how much more than in others.
 
     Runs are the tasks; a metric is a way, or the difference of two, and a measure: "directly: rollout".
-    Numbers and intervals are as of `method_tables.normalised`, the differences text by text.
     """
     if rows.empty:
         return pd.DataFrame()

@@ -42,12 +42,7 @@ ASKED = tuple(name for name in METHODS if name not in LATER)
 
 
 class Scored(NamedTuple):
-    """What measures say of questions.
-
-    Attributes:
-        scores: by measure, a score per token.
-        missing: of those that the model cannot give, why.
-    """
+    """Scores of measures, one per token, and for the `missing` ones why the model cannot give them."""
 
     scores: dict[str, Float[Tensor, "item token"]]
     missing: dict[str, str]
@@ -56,10 +51,7 @@ class Scored(NamedTuple):
 def scored(
     model: nn.Module, questions: Questions, methods: Methods = tuple(METHODS), *, batch_size: int = 16
 ) -> Scored:
-    """The scores of measures for the target of every question, against its foil where it has one.
-
-    Questions of one query and length share a batch; measures that only watch attention, a pass.
-    """
+    """The scores of measures for the target of every question, against its foil where it has one."""
     left = named(methods)
     if not len(questions):
         raise ValueError(f"there should be questions of {questions.setting}; got none")

@@ -57,15 +57,14 @@ def normalised(rows: pd.DataFrame, metric: str, by: Sequence[str] = ("setting", 
 def method_ranking(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
     r"""Measures in the order of their normalised number, the mean over settings, with two intervals.
 
-    *Over settings* says what to expect of other settings of the kind: see `over_settings`. *Of these
-    settings* says what to expect of other models of these, and other questions: with $x_{sm}$ the numbers of
-    the $k_s$ models of each of $S$ settings, the models' part is Student's
+    One says what to expect of other settings (see `over_settings`), one what to expect of other models and
+    questions of these: with $x_{sm}$ the numbers of the $k_s$ models of each of $S$ settings, the models'
+    part is Student's
 
     $$\pm t_{f} \sqrt{\sum_s v_s}, \quad v_s = \frac{\operatorname{var}_m x_{sm}}{S^2 k_s}, \quad
       f = \frac{(\sum_s v_s)^2}{\sum_s v_s^2 / (k_s - 1)},$$
 
     and the questions', drawn again in each setting, the same for its models, adds to it (see `over_seeds`).
-
 
     Source:
         Satterthwaite 1946, *An approximate distribution of estimates of variance components*: f.
@@ -85,9 +84,9 @@ def method_ranking(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
 
 
 def over_settings(numbers: pd.DataFrame, most: float = 1.0) -> pd.DataFrame:
-    """Means of normalised numbers over settings, and ranks, with intervals by drawing settings again.
+    """Means of normalised numbers over settings, and ranks, with intervals that hold for other settings.
 
-    A setting's number holds what its models and its questions brought along, so that these are drawn, too.
+    Those of means are Student's; those of ranks come of drawing settings again.
     """
     wide = numbers.pivot(index="setting", columns="method", values="value")
     wide = wide[list(dict.fromkeys(numbers["method"]))].astype(float)
@@ -119,10 +118,9 @@ def method_differences(rows: pd.DataFrame, metric: str, pairs: Sequence[tuple[st
 def method_comparisons(rows: pd.DataFrame, metric: str, reference: str | None = None) -> pd.DataFrame:
     r"""Whether two measures differ on the same items: sign flips, with Holm's correction within each setting.
 
-    Under the hypothesis that it makes no difference which of two measures is which, every question's
-    difference $d_i$, the mean over the models that were asked it, might as well be $-d_i$: $p$ is how often
-    $|\sum_i \pm d_i| \ge |\sum_i d_i|$. The hypothesis is about these models, of which there may be several:
-    one question to three models is one question.
+    With $d_i$ a question's difference, the mean over the models that were asked it, $p$ is how often
+    $|\sum_i \pm d_i| \ge |\sum_i d_i|$. The hypothesis is about these models: one question to three models is
+    one question.
     """
     part = _of_metric(rows, metric, ["setting", "method"])
     if reference is not None and reference not in set(part["method"]):
@@ -184,10 +182,7 @@ def _by_setting(part: pd.DataFrame) -> pd.DataFrame:
 
 
 def _models(group: pd.DataFrame, draw: int = 0) -> list[Statistic]:
-    """The number of every model that has one, and what it is when its items are drawn again.
-
-    The same `draw` draws the same items: for all measures and models of a setting, and others for another.
-    """
+    """The number of every model that has one, and with its items drawn again, the same for one `draw`."""
     found = []
     for _, items in group.groupby("seed", sort=False):
         parts = (items["value"] - items["chance"]).to_numpy(float)

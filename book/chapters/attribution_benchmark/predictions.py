@@ -20,14 +20,7 @@ ANSWERED_BY = {"plausibility": PLAUSIBILITY, "faithfulness": FAITHFULNESS}
 
 
 class Prediction(NamedTuple):
-    """One measure has a higher number than another, the mean over settings.
-
-    Attributes:
-        words: the sentence as it was written.
-        metric: which number.
-        first: the measure that should have the higher one.
-        second: the other.
-    """
+    """The prediction that the measure `first` has a higher `metric` than `second`, as a mean of settings."""
 
     words: str
     metric: str
@@ -79,15 +72,7 @@ DIRECTLY, HOPS, OWN = "directly", "through hops", "through hops, own token too"
 
 
 class HopPrediction(NamedTuple):
-    """Asked in one way, a measure finds more of the sources than in another.
-
-    Attributes:
-        words: the sentence as it was written.
-        setting: the task.
-        method: the measure.
-        first: the way that should have the higher number.
-        second: the other.
-    """
+    """The prediction that a measure finds more of the sources, asked in the way `first`, than in `second`."""
 
     words: str
     setting: str

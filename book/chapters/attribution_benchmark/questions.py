@@ -29,14 +29,11 @@ class Questions:
 
     Attributes:
         setting: what is asked, in a few words: "addition", "needle".
-        input_ids: what the model reads.
-        attention_mask: True for tokens, False for padding.
         query: the position that predicts.
         target: what is right: a token, or a class.
         truth: the tokens that the algorithm needs, all of them candidates.
         candidates: the tokens that they are among: neither padding, nor what the query cannot see, nor the
             query's own.
-        right: whether the model predicts the target.
         in_distribution: whether the model was trained on questions like this one.
         foil: what else might have stood there; None where nothing is near at hand.
         counterfactual: the same prompts with the tokens of `truth`, and others that have to follow, so that
@@ -102,22 +99,12 @@ class Question(NamedTuple):
 
 
 def form(text: str) -> str:
-    """The form of a text: what is left of it when all letters and digits are the same.
-
-    Example:
-        >>> form("1240+4335=5575")
-        'xxxx+xxxx=xxxx'
-    """
+    """The form of a text, all letters and digits made the same: "xxxx+xxxx=xxxx" of "1240+4335=5575"."""
     return re.sub(r"\w", "x", text)
 
 
 class Alike(Generic[T]):
-    """Things sorted by their form, to draw one of the same form from.
-
-    Args:
-        every: the things.
-        form: of each.
-    """
+    """Things sorted by their form, to draw one of the same form from."""
 
     def __init__(self, every: Iterable[T], form: Callable[[T], Hashable]) -> None:
         self.by_form = dict[Hashable, list[T]]()
@@ -131,11 +118,7 @@ class Alike(Generic[T]):
 
 
 def some(n: int, *parts: Iterable[Question]) -> Iterator[Question]:
-    """The first `n` of each part, each prompt once, in which a measure can be wrong, and right.
-
-    Where all candidates are sources there is nothing to find; where a counterfactual has the same sources,
-    nothing that would tell it.
-    """
+    """The first `n` of each part, each prompt once, in which a measure can be wrong, and right."""
     for part in parts:
         yield from islice(_different(part), n)
 

@@ -78,7 +78,6 @@ class Setting:
     `None` if there is none.
 
     Attributes:
-        title: what it is called.
         needs: the chapter whose models they are, and that the pipeline executes before; `None` if none is.
         ask: the questions to a model: of a chapter, the model as it is asked, how many are wanted, and
             whether counterfactuals are texts of their own.
@@ -86,7 +85,6 @@ class Setting:
         runs: the chapter's runs that train such models; by default there is one model, which nobody trains.
         another: a run of a seed that the chapter does not have; `None`: there is no other.
         reader: of a trained model and a seed, the model as it is asked; of a chapter, where none is trained.
-        padding: the id of padding.
         check: raises a `ValueError` if the chapter's data are such that nobody knows the sources.
         transformer: whether every measure can be asked about them. Others are recurrent models with a single
             head, which `book.chapters.attribution_benchmark.single_head` makes into such as can be asked.
@@ -323,10 +321,7 @@ def language_model(name: str, device: str) -> tuple[Any, Any]:
 
 
 def facts() -> Setting:
-    """The needle test of the chapter on generative rollout, of a language model that is not trained here.
-
-    Questions are the chapter's prompts; no others are out of the distribution of what such models have read.
-    """
+    """The needle test of the chapter on generative rollout, of a language model that is not trained here."""
 
     def of(chapter: GenerativeRollout) -> tuple[Any, Any]:
         return language_model(chapter.model, chapter.device)

@@ -50,12 +50,7 @@ Written = tuple[Float[Tensor, "batch target class"], Float[Tensor, "batch target
 
 
 class SingleHead(nn.Module, ABC):
-    """A recurrent model whose prediction at every position is asked for.
-
-    Attributes:
-        model: the model itself.
-        unknown: the id that says nothing: what stands in the place of a token that is taken out.
-    """
+    """A recurrent model that predicts at every position; `unknown` stands for a token that is taken out."""
 
     def __init__(self, model: nn.Module, vectors: Float[Tensor, "word width"], unknown: int) -> None:
         super().__init__()
@@ -95,10 +90,7 @@ def _apart(vectors: Vectors) -> tuple[Words, Ids]:
 
 
 class ReadDocuments(SingleHead):
-    r"""A `Classifier`, whose two classes have the logits 0 and $s$: $p(y = 1) = \sigma(s)$ as it has it.
-
-    It predicts at every position the same. Attention is that of the one head from everywhere.
-    """
+    """A `Classifier`, whose two classes have the logits 0 and $s$; it predicts at every position the same."""
 
     def __init__(self, model: Classifier) -> None:
         super().__init__(model, model.embedding.weight, UNK_ID)
@@ -167,15 +159,7 @@ class ReadSentences(ReadAndWritten):
 
 
 class ReadCopies(ReadAndWritten):
-    """One of the models of a `Copier`, which has no unknown word: a vector of zeros says nothing here.
-
-    Args:
-        model: whose sources and targets are the same ids (`shared`).
-        seed: of the one that is asked; the first, if left out.
-
-    Raises:
-        ValueError: there is no model of that seed; or it reads other ids than it writes.
-    """
+    """One of the models of a `Copier`, which has no unknown word: a vector of zeros says nothing here."""
 
     def __init__(self, model: Copier, seed: int | None = None) -> None:
         config = model.config

@@ -90,12 +90,10 @@ def decision_table(
 
 
 class Answers(NamedTuple):
-    """What came out, by question: `ANSWERED_BY`.
+    """What came out, by question (`ANSWERED_BY`), as `stats.normalised` and `stats.method_ranking` give it.
 
     Attributes:
-        tables: of `stats.normalised`, by setting and measure.
-        rankings: of `stats.method_ranking`.
-        models: of `stats.normalised`, by model and measure, of settings with several models.
+        models: by model and measure, of settings with several models.
     """
 
     tables: dict[str, pd.DataFrame]
@@ -119,8 +117,8 @@ def answers(rows: pd.DataFrame, compared: Sequence[str]) -> Answers:
 def recorded(found: Answers) -> pd.DataFrame:
     """What is kept of a run, a row per number; `over` says what was drawn again for its interval, `n` of it.
 
-    Runs are the settings; their models ("sort, seed 0"), where there are several; and the means over
-    settings: `ALL`, with intervals over settings and ranks, and `THESE`, with those of these settings.
+    Runs are the settings, their models ("sort, seed 0") where there are several, and the means over settings:
+    `ALL`, with intervals over settings and ranks, and `THESE`, with those of these settings.
     """
     parts = []
     for question, table in found.tables.items():
@@ -160,10 +158,7 @@ def right_answers(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def told_or_not(numbers: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Numbers of transformers whose heads were told where the sources are, and of those that were not.
-
-    Of the former, measures of attention are held against what attention was made for.
-    """
+    """Numbers of transformers whose heads were told where the sources are, and of those that were not."""
     compared = numbers[numbers["setting"].map(lambda name: SETTINGS[name].transformer)]
     told = were_told(compared["setting"])
     return compared[told], compared[~told]
@@ -190,8 +185,8 @@ def recorded_outcomes(tables: Mapping[str, pd.DataFrame]) -> pd.Series:
 def first_elsewhere(numbers: pd.DataFrame, than: str) -> Estimate:
     r"""How much more than one measure that has which the *other* settings put first, setting by setting.
 
-    The highest mean of many measures is in part luck, and so is its lead over one that was named before. With
-    $v_{ms}$ the number of measure $m$ in setting $s$, the mean over settings of
+    The highest mean of many measures is in part luck, so with $v_{ms}$ the number of measure $m$ in setting
+    $s$
 
     $$d_s = v_{m_s s} - v_{\text{than}, s}, \qquad m_s = \arg\max_m \sum_{s' \ne s} v_{ms'}$$
 
@@ -214,8 +209,7 @@ def widest(rows: pd.DataFrame) -> pd.DataFrame:
 def of_record(rows: pd.DataFrame) -> tuple[dict[str, pd.DataFrame], dict[str, pd.DataFrame]]:
     """What `recorded` was given: the numbers by setting and measure, and the rankings, by question.
 
-    Of a record whose rows do not say what their intervals are `over`, the rankings are computed from the
-    numbers of its settings.
+    Rankings are computed from the numbers of settings if a record does not say what its intervals are `over`.
     """
     if rows.empty:
         return {}, {}

@@ -77,10 +77,7 @@ def is_as_large_as_published(task: str, table: str = TABLE) -> Answer:
 
 
 def predicts_nearly_as_well(rows: pd.DataFrame) -> Outcome:
-    """The same agreement, against so much of that with the relevance of a model that attends.
-
-    Both are of one model of each set, over its documents; their intervals add as if they were independent.
-    """
+    """The same agreement, against so much of that with the relevance of a model that attends."""
     rows = of_one_model(rows)
     ours, ceiling = (
         there(rows[rows["metric"].eq(name)]).set_index("task") for name in (PREDICTED, WITH_ATTENTION)
@@ -126,8 +123,7 @@ def single_words_predict_relevance(units: str, learned: float = 0.0) -> Answer:
 def relevance_comes_first(rows: pd.DataFrame) -> Outcome:
     """How much more the model's own relevance has risen than its attention, since before training.
 
-    Both by their agreement with the uniform model's relevance. Of one model of each set, over its documents;
-    its four shares are taken as independent.
+    Both by their agreement with the uniform model's relevance; the four shares are taken as independent.
     """
     cases = every(there(rises(rows)), seeds=False)
     least = cases.least

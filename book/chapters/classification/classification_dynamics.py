@@ -29,11 +29,7 @@ from book.chapters.refusals import refuse_scores_folder
 
 @dataclass(frozen=True)
 class DynamicsRun(Run):
-    """A classifier.
-
-    Attributes:
-        uniform: whether its attention is held uniform.
-    """
+    """A classifier, whose attention may be held uniform."""
 
     uniform: bool
 

@@ -36,10 +36,7 @@ def of_one_model(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def over_models(rows: pd.DataFrame) -> pd.DataFrame:
-    """The agreement `PREDICTED` with its interval over models, and `CHANCE`, of which there is one.
-
-    Records of one set that differ in their seeds are taken together (see `attnlib.stats.pooled`).
-    """
+    """The agreement `PREDICTED` over models, records that differ in their seeds pooled, and `CHANCE`."""
     rows = _held_out(rows)
     of_models = rows[rows["interval"].eq("seeds") & rows["metric"].eq(PREDICTED)]
     if of_models["task"].duplicated().any():

@@ -28,11 +28,7 @@ TOKEN_KINDS = ("keyword for the label", "keyword against it", "confounder", "fil
 
 @dataclass(frozen=True)
 class ClassificationResults(DynamicsResults):
-    """The same of a classifier; and, where it is known which words decide, whether scores find them.
-
-    Attributes:
-        corpus: the documents.
-    """
+    """The same of a classifier; and, where it is known which words decide, whether scores find them."""
 
     UNIT: ClassVar[str] = "documents"
 

@@ -35,12 +35,10 @@ REGULARISATION = (1e-5, *(c * 10.0**e for e in range(-5, 4) for c in (5, 10)))
 
 @dataclass(frozen=True)
 class Lexical:
-    """What a model that knows no order has learned.
+    """What a model that knows no order has learned, and how it was chosen on the validation documents.
 
     Attributes:
         weights: how much each word of the vocabulary speaks for class 1.
-        accuracy: on the validation documents, which it was chosen by.
-        about: how it was chosen; as JSON can hold it.
     """
 
     weights: Float[Tensor, " word"]
@@ -136,14 +134,13 @@ def relevance(
 ) -> TokenScores:
     r"""What each word of some documents means to a model.
 
-    Of a word $i$ in a document with label $y$:
+    With $y$ a document's label, $i$ a word in it and $g_i$ what multiplies the word's vector:
 
-    * `alpha`, attention: $\alpha_i$, the share of the head's attention on it;
+    * `alpha`, attention: $\alpha_i$, the share of the head's attention on the word;
     * `beta`, keyword relevance towards the label: $(2y - 1) \beta_i$, the log odds that the model would give
       the label if all attention were on the word; of a model trained with uniform attention, the study's
       $\beta^{\mathrm{uf}}$;
-    * `delta`, gradient influence: $\Delta_i = \partial \log p(y) / \partial g_i$ at $g_i = 1$, where $g_i$
-      multiplies the word's vector. Positive if more of the word makes the label more likely. (The authors'
+    * `delta`, gradient influence: $\Delta_i = \partial \log p(y) / \partial g_i$ at $g_i = 1$. (The authors'
       code turns it round once too often before it compares; the statistics can do the same, as published.)
     """
     if not len(documents):
@@ -188,10 +185,7 @@ def _of_batch(model: Classifier, batch: DocumentBatch, delta: bool) -> tuple[dic
 def scores_at_checkpoints(
     snapshots: Snapshots, documents: Documents, delta: bool = True, device: torch.device | str = "cpu"
 ) -> RunScores:
-    """What every word of some documents meant to a model at each checkpoint of its training.
-
-    It is computed once, and kept beside the checkpoints; other documents train nothing anew.
-    """
+    """What every word of some documents meant to a model at each checkpoint, kept beside the checkpoints."""
     of_which = digest((documents.tokens, documents.lengths, documents.labels))[:16]
 
     def at(step: int) -> TokenScores:

@@ -10,11 +10,7 @@ REVIEWS = {"good plot": 1, "good film": 1, "bad plot": 0, "dull film": 0}
 
 
 def two_stages(steps: int = 100, learning_rate: float = 4.0) -> pd.DataFrame:
-    """Train attention and relevance of single words by gradient descent, both from 0.
-
-    The model has two numbers per word: a score, whose softmax over a review is the attention alpha, and the
-    relevance beta. The logit of a review is the sum of alpha times beta, as in the chapter's classifier.
-    """
+    """Train attention and relevance of the single words of `REVIEWS` by gradient descent, both from 0."""
     words = list(dict.fromkeys(word for review in REVIEWS for word in review.split()))
     reviews = torch.tensor([[words.index(word) for word in review.split()] for review in REVIEWS])
     labels = torch.tensor([*REVIEWS.values()], dtype=torch.float64)

@@ -97,10 +97,7 @@ def no_ktiw_signal(rows: pd.DataFrame) -> Outcome:
 
 
 def good_heads_stay_good(rows: pd.DataFrame) -> Outcome:
-    """How much more often a second run is good after a good first one than after a bad one, on every base.
-
-    The runs are of different heads; Newcombe's interval of the difference of their shares.
-    """
+    """How much more often second runs are good after a good first one than after a bad one, on every base."""
     found = _of_bases(rows)
     good, bad = (
         found[found["asked"].eq(AT_SIZE[SECOND.format(first)])].set_index("base") for first in ("good", "bad")
@@ -128,10 +125,7 @@ def good_heads_stay_good(rows: pd.DataFrame) -> Outcome:
 
 
 def attention_predicts_good_heads(rows: pd.DataFrame) -> Outcome:
-    """The AUC with which a head's attention before training tells good heads from others, on every base.
-
-    Bases of both sizes count: the statistic was chosen among seven on one of the reduced size.
-    """
+    """The AUC with which a head's attention before training tells good heads from others, on every base."""
     found = _of_bases(rows)
     told = there(found[found["asked"].eq(AT_SIZE[TELLS])])
     small = of_bases(rows, asked={TELLS: TELLS}).dropna(subset="value")

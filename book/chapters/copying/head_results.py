@@ -15,12 +15,10 @@ from book.chapters.copying.measures import PREFERENCES
 
 @dataclass(frozen=True)
 class Graded:
-    """Heads, and how models with one of them learned.
+    """Heads, and how models with one of them learned, as `learning` grades their runs and the heads.
 
     Attributes:
         curves: columns `head`, `order`, `step`, `n` and `accuracy`.
-        runs: see `learning.run_grades`.
-        heads: see `learning.head_grades`.
     """
 
     curves: pd.DataFrame
@@ -119,8 +117,6 @@ class HeadResults:
     """Heads, what they preferred before training, and models of several of them.
 
     Attributes:
-        graded: the heads.
-        preferences: see `measures.initial_preference`.
         together: of models of several heads, columns `task`, `seed`, `step` and `accuracy`.
         times: of the same; see `learning.learned_at`.
         leads: in what share of models with one good head that one looks at the right place most.

@@ -69,13 +69,7 @@ _GRADED_FROM, _NOT_GRADED_FROM = 10_000, 20_000  # seeds of heads: no base has t
 
 @dataclass(frozen=True)
 class HeadRun(Run):
-    """Some models with chosen heads, side by side.
-
-    Attributes:
-        heads: seeds of each model's heads.
-        orders: of each model's data.
-        steps: of training.
-    """
+    """Models with heads of chosen seeds, side by side, each with an order of the data."""
 
     heads: tuple[tuple[int, ...], ...]
     orders: tuple[int, ...]
@@ -151,11 +145,8 @@ class CopyingHeads(Chapter):
     def grade_heads(self) -> Graded:
         """Draw heads and grade them, until there are `heads_wanted` good and bad ones, or `heads_drawn`.
 
-        A head is graded by models that have no other: good if its accuracy is above 0.95 at any look (one
-        every 10 steps), bad if it ends below 0.6, in all of three runs that differ in the order of the data.
-        A head whose runs so far settle that it is neither has no further ones.
-
-        All that is drawn is graded and kept, 20 heads at a time, so that there may be some more than wanted.
+        All that is drawn, 20 heads at a time, is graded and kept, so that there may be some more than wanted.
+        A head whose runs so far settle that it is neither good nor bad has no further ones.
         """
         tables: list[pd.DataFrame] = []
         graded = self._graded(tables)
@@ -212,12 +203,7 @@ class CopyingHeads(Chapter):
     # ---- several heads -------------------------------------------------------------------------------
 
     def combinations(self, graded: Graded) -> dict[str, list[tuple[int, ...]]]:
-        """Seeds of the heads of models that have several, by what the models are called.
-
-        All bad, all but the last bad and that one good, and heads that nobody graded; each `heads_models`
-        times, drawn without repetition from `heads_wanted` good and bad heads and from 30 others. A kind that
-        there are not heads enough for is missing.
-        """
+        """Seeds of the heads of models that have several, by kind; a kind that lacks heads is missing."""
         n, rng = self.heads_together, np.random.default_rng([self.heads_base, UNSEEN])
         bad, good = (
             np.array(graded.of(grade)[: self.heads_wanted], int) + _GRADED_FROM for grade in ("bad", "good")
@@ -239,10 +225,7 @@ class CopyingHeads(Chapter):
         return found
 
     def train_together(self, graded: Graded) -> pd.DataFrame:
-        """How models of several heads learn: columns `task`, `seed` (which of its kind), `step`, `accuracy`.
-
-        Every model has an order of the data of its own, which graded no head.
-        """
+        """How models of several heads learn, each on an order of the data that graded no head."""
         tables = []
         for place, (kind, heads) in enumerate(self.combinations(graded).items()):
             first = ORDERS + place * self.heads_models
@@ -253,8 +236,7 @@ class CopyingHeads(Chapter):
     def found_by_good(self, times: pd.DataFrame) -> stats.Estimate | None:
         """In what share of the models with one good head, of those that learned, it looks at the right place.
 
-        That is: at the end its largest attention is there more often than that of any of the bad ones; by
-        chance, 1 in as many heads as there are. Exact interval; `None` if there are no such models.
+        That is: at the end its largest attention is there more often than that of any of the bad ones.
         """
         name = f"{self.heads_together - 1} bad, 1 good"
         learned = times.loc[(times["task"] == name) & times["learned"], "seed"].tolist()

@@ -45,8 +45,7 @@ def shares_learned(times: pd.DataFrame, budgets: Sequence[int]) -> pd.DataFrame:
 def differences_learned(shares: pd.DataFrame, reference: str) -> pd.DataFrame:
     """By how much the shares of other tasks differ from that of one, budget by budget.
 
-    The p is Barnard's, two-sided: exact, and unconditional, since how many seeds there are is fixed, and how
-    many of them learn is not. (Fisher's test conditions on that number, too, and finds less.)
+    The p is Barnard's, two-sided: unconditional, since how many of the seeds learn is not fixed.
     """
     rows = []
     for budget, group in shares.groupby("budget"):
@@ -66,11 +65,7 @@ def differences_learned(shares: pd.DataFrame, reference: str) -> pd.DataFrame:
 
 
 def not_yet_learned(times: pd.DataFrame) -> pd.DataFrame:
-    """Survival curves: the share of seeds that have not learned yet, after every step at which one did.
-
-    Kaplan and Meier's estimate, by statsmodels. All seeds of a task are looked at equally long, so that it is
-    the plain share, and its interval Clopper and Pearson's exact one.
-    """
+    """Kaplan and Meier's share of seeds that have not learned yet, after every step at which one did."""
     rows = []
     for task, group in times.groupby("task", sort=False):
         censored = group.loc[~group["learned"], "step"]
@@ -110,10 +105,7 @@ def median_steps(times: pd.DataFrame) -> pd.DataFrame:
 
 
 def log_rank(times: pd.DataFrame, tasks: tuple[str, str]) -> float:
-    """The p of the log-rank test: do seeds of two tasks learn at the same times?
-
-    It is 1 where there are no times to tell apart: nobody learned, or all did at the same step.
-    """
+    """The p of the log-rank test of when seeds of two tasks learn; 1 where no times are to be told apart."""
     both = times[times["task"].isin(tasks)]
     if not both["learned"].any() or (both["learned"].all() and both["step"].nunique() == 1):
         return 1.0
@@ -161,9 +153,8 @@ def head_grades(runs: pd.DataFrame) -> pd.DataFrame:
 def grade_shares(runs: pd.DataFrame, heads: pd.DataFrame) -> pd.DataFrame:
     """How many heads are good and bad, and how much a head's first run says of its second.
 
-    First runs have one order of the data and second runs another, which may be kinder to all heads. So second
-    runs are compared with each other: of heads whose first run was good, and of those whose first was bad.
-    If the luck were a run's own, their shares would be alike.
+    Second runs are compared with each other, after good and after bad first ones: their order of the data may
+    be kinder to all heads than that of first runs.
     """
     first, second = (runs[runs["order"] == order].set_index("head")["grade"] for order in (0, 1))
     groups = {"heads": heads["grade"]}
@@ -183,14 +174,11 @@ def auc(higher: ArrayLike, lower: ArrayLike) -> Estimate:
 
     $$\theta = P(x > y) + \tfrac{1}{2} P(x = y)$$
 
-    The 95 % interval is Newcombe's method 5: the $\theta$ for which the estimate is within $z$ standard
-    errors, with Hanley and McNeil's variance and its sizes replaced by their mean. It keeps to 0 and 1, and
-    has a width also where the groups do not overlap, where the bootstrap's and DeLong's have none.
-
+    The 95 % interval keeps to 0 and 1, and has a width also where the groups do not overlap.
 
     Source:
         Newcombe 2006, *Confidence intervals for an effect size measure based on the Mann-Whitney statistic.
-        Part 2*.
+        Part 2*, method 5.
     """
     x, y = np.asarray(higher, float), np.asarray(lower, float)
     if not len(x) or not len(y) or np.isnan(x).any() or np.isnan(y).any():

@@ -80,8 +80,7 @@ def information(
 ) -> dict[str, Float[Tensor, " model"]]:
     """How much relevance tells of where the symbol to copy stands.
 
-    Of every symbol to copy (not the end, which stands in one place always), the source token to copy is
-    compared with all others; places where the same symbol stands again are neither right nor wrong.
+    The end does not count; places where the same symbol stands again are neither right nor wrong.
     """
     others = ~batch.elsewhere[:, :, :-1]
     right = beta.diagonal(dim1=-2, dim2=-1)[:, :, :-1, None]
@@ -95,14 +94,7 @@ def information(
 
 
 class CopyingLooks(Keeper):
-    """A hook that keeps `copying_look` at chosen steps of training, a file each: a killed run loses none.
-
-    Args:
-        steps: when, as updates made; 0 is before training.
-        batch: sequences of each model, which training does not see.
-        shown: see `copying_look`.
-        relevance: see `copying_look`.
-    """
+    """A hook that keeps `copying_look` after chosen updates, a file each, so that a killed run loses none."""
 
     KIND, FOLDER = "look", "looks"
 
@@ -140,10 +132,7 @@ class CopyingLooks(Keeper):
         return load_own(self.paths(step)[0], self.run, kind=self.KIND, step=step)[0]
 
     def curves(self, seeds: Iterable[int]) -> pd.DataFrame:
-        """What was seen over training: columns `seed`, `step`, `n`, and one per number of `copying_look`.
-
-        `n` is of how many sequences each number is.
-        """
+        """What was seen over training: columns `seed`, `step`, `n` (sequences), and of `copying_look`."""
         seeds, n, tables = list(seeds), self.batch.source.shape[1], []
         for step in self.steps:
             seen = sorted(self.at(step).items())  # a file keeps no order
@@ -188,10 +177,11 @@ class HeadLooks(CopyingLooks):
 
 @torch.no_grad()
 def initial_preference(model: Copier, batch: CopyBatch, heads: Sequence[int]) -> pd.DataFrame:
-    r"""How much heads prefer the token to copy before they learn anything.
+    """How much heads prefer the token to copy before they learn anything: the columns `PREFERENCES`.
 
-    With $\alpha_{ts}$ the attention of target place t to source token s, averaged over sequences and over
-    those places that have a token on either side of the one to copy ($t = 1, \ldots, n - 1$ for n symbols):
+    Means are over sequences and places that have a token on either side of the one to copy. "ahead of both"
+    is attention on it less the mean of its neighbours', "beyond place" less what other queries give its
+    place; "rank" is the share of other tokens with less attention.
     """
     with evaluating(model):
         alpha = model(**batch.to(next(model.parameters()).device).inputs).alpha[:, :, 0]

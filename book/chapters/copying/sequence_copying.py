@@ -32,15 +32,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class CopyRun(Run):
-    """Some seeds of one task, side by side in one model.
+    """Some seeds of one task, side by side in one model; `context` and `bidirectional` as in `CopierConfig`.
 
     Attributes:
-        task: what is copied.
-        seeds: of the models.
         group: what the runs of other seeds share: what these models are, in words.
-        steps: of training.
-        context: see `CopierConfig`.
-        bidirectional: see `CopierConfig`.
         after: steps of the task with more symbols whose weights these models begin with; 0: their own.
     """
 

@@ -40,13 +40,7 @@ TABLES = {
 
 
 class Prediction(NamedTuple):
-    """That something is above 0.
-
-    Attributes:
-        words: the sentence as it was written.
-        gain: what should be above 0, of one model.
-        settings: those that it is about; empty: all.
-    """
+    """A sentence that says that a model's `gain` is above 0, in some settings (all, if there are none)."""
 
     words: str
     gain: Callable[[Judged], Statistic]
@@ -56,8 +50,7 @@ class Prediction(NamedTuple):
 def numbers(judged: Judged, judge: str) -> dict[str, Statistic]:
     """`TAU` and `BEFORE` of a judge, of the mean over questions.
 
-    Questions drawn again add noise to both rankings, so that the draws of tau lie below its value, the more
-    the noisier the means are; those of a difference of two judges less so.
+    Questions drawn again add noise to both rankings, so that draws of tau lie below its value.
     """
     names = [*judged.measures]
     measures = [m for m, name in enumerate(names) if name not in BESIDE]

@@ -42,10 +42,7 @@ ENOUGH = 0.7
 
 
 def truth_comes_first(rows: pd.DataFrame) -> Outcome:
-    """The share of measures that the usual judge ranks before the sources themselves, over settings.
-
-    Before the truth with its best completion (see `judged`), where a record has that of most settings.
-    """
+    """The share of measures that the usual judge ranks before the sources themselves, over settings."""
     kept = _kept(rows)
     complete = len(kept.before) > 0
     by_setting = kept.before if complete else kept.by_setting_of("above")
@@ -129,10 +126,7 @@ def finds_as_much_as_any(rows: pd.DataFrame) -> Outcome:
 
 
 def used_more_than_raw_attention(rows: pd.DataFrame) -> Outcome:
-    """How much more rollout gets than the last layer's attention by the chosen judge, where that works.
-
-    In settings that neither chose it nor told heads.
-    """
+    """How much more rollout gets than the last layer's attention by the chosen judge, where that works."""
     free, out = _by_the_judge(rows)
     found = more_than_raw_attention(free[:0], free)
     return found._replace(result="Lead, on a scale from noise (0) to the ground truth (1)", more=out)

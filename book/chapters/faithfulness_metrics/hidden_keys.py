@@ -53,12 +53,7 @@ class Hidden(Batch):
 
 @dataclass(frozen=True)
 class WithKeysHidden:
-    """The same batches with some of their keys hidden; a function of the step alone.
-
-    Attributes:
-        batch_at: the data, as for `fit`.
-        seed: of the coins.
-    """
+    """The same batches with some of their keys hidden; a function of the step alone."""
 
     batch_at: Callable[[int], Batch]
     seed: int

@@ -60,10 +60,8 @@ class Judged(NamedTuple):
     """What every protocol says of one model's measures, beside what is known.
 
     Attributes:
-        setting: whose model it is.
-        seed: of the model.
         measures: the names; last `BESIDE`, the rungs of the ladder and the completed truth.
-        numbers: by protocol, and by `PLAUSIBILITY`: of every question and measure.
+        numbers: by protocol, and by `PLAUSIBILITY`, which is what is known.
     """
 
     setting: str
@@ -92,10 +90,7 @@ def judge(
 
 
 def _completed(case: Case, name: str, protocol: Protocol, scores: Scores) -> list[Numbers]:
-    """What a protocol says of the truth, its ties broken by what is lost without each token, or by a score.
-
-    Nothing, if it is not named after an operator and a reading: it may train models, say.
-    """
+    """A protocol's numbers of the truth, ties broken; none if its name has no operator and reading."""
     *_, operator, reading = ["", *name.rsplit(", ", 2)]
     if operator not in OPERATORS or reading not in READINGS:
         return []
@@ -157,8 +152,7 @@ def agreement(judged: Iterable[Judged], without: Sequence[str] = ()) -> pd.DataF
 def measures_by(judged: Iterable[Judged], protocol: str) -> pd.DataFrame:
     """What a protocol says of every measure in every setting: 0 is noise alone, 1 the completed truth.
 
-    More than 1 says that the answer loses more by what the measure puts first than by the sources: then it is
-    not only sources that the protocol rewards.
+    More than 1 rewards other tokens than the sources; a setting where truth is not above noise is left out.
     """
     table = []
     for setting, models in _by_setting(judged).items():

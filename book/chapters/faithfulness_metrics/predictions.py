@@ -55,13 +55,7 @@ Settings of `FURTHER` are asked by both, and choose nothing themselves.
 
 
 class Expected(NamedTuple):
-    """One protocol agrees better with the known answers than another.
-
-    Attributes:
-        words: the sentence as it was written.
-        first: the protocol that should agree better.
-        second: the other.
-    """
+    """The prediction that the protocol `first` agrees better with the known answers than `second`."""
 
     words: str
     first: str

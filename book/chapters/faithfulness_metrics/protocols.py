@@ -149,10 +149,7 @@ def _area_of(curve: Float[np.ndarray, "item measure step"]) -> Numbers:
 
 
 def lds(operator: str, reading: str, case: Case, scores: Scores) -> Numbers:
-    """Whether sums of scores rank random halves of the candidates as the model does; see the module.
-
-    0 where a measure's sums, or the model's answers, are all the same.
-    """
+    """Whether sums of scores rank random halves of candidates as the model does; 0 where all are equal."""
     rng = np.random.default_rng([case.seed, HALVES])
     n = len(scores)
     kept = (rng.random((n, HALVES, scores.shape[-1])) < 0.5) & case.candidates[:, None]

@@ -79,16 +79,8 @@ OPERATORS = (MASK, DELETE, *FILLINGS)
 class Case:
     """A model and questions about it, asked again and again on some of their tokens; nothing is asked twice.
 
-    Args:
-        model: any that scores the next token, or a class, at every position; masking takes one that can be
-            given a mask under which the others keep their positions.
-        questions: what is asked, on the CPU or not; each has a foil.
-        draws: how often what stands in the place of a token is drawn; answers are means over them.
-        seed: of what is drawn.
-        batch_size: prompts at once.
-
-    Raises:
-        ValueError: a question has no foil, or there are none.
+    Answers are means over `draws` of what stands in the place of a token. Every question needs a foil, and
+    masking needs a model that takes a mask under which the other tokens keep their positions.
     """
 
     def __init__(

@@ -74,10 +74,7 @@ def at_share(a: Shares, candidates: Bool[np.ndarray, "item token"], share: float
 
 
 def softly(case: Case, stay: Shares) -> Float[np.ndarray, "item variant"]:
-    """The probability of the answer where every channel of a candidate stays with some probability.
-
-    The coins of a question are the same for all variants: what differs between them is what stays.
-    """
+    """The probability of the answer where every channel of a candidate stays with some probability."""
     width = next(embedding_of(case.model).parameters()).shape[1]
     q, found, n = case.questions, np.zeros(stay.shape[:2]), stay.shape[1]
     chances = torch.from_numpy(np.where(case.candidates[:, None], stay, 1.0)).float()

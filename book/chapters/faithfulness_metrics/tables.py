@@ -393,22 +393,18 @@ def beside_the_first(measured: pd.DataFrame, method: str = ROLLOUT) -> pd.DataFr
 
 
 class Kept(NamedTuple):
-    """What a record says.
+    """What a record says; `signs`, `retrained` and `decision` are of `sign_table` and its like.
 
     Attributes:
-        rows: all of it.
         judges: the protocols that the text speaks of, by what it calls them.
         halves: their tau, as `predictions.halves`, with the `judge` as the text calls it.
         by_setting: their tau by setting, of those with several names once, under all of them.
-        rankings: of measures, by what the text calls the judge, or `KNOWN`: columns `method`, `value`, `low`,
-            `high`, `n` and `rank`, which those have that all settings have.
-        measured: what every measure gets in every setting, by the same names: columns `setting`, `method` and
-            `value`; empty in a record from before that was kept.
-        signs: of `sign_table`.
-        retrained: of `retrained_table`.
-        decision: of `decision_table`.
-        before: the share of methods that a protocol puts before ground truth with its best completion:
-            columns `setting`, `protocol` and `value`; empty in a record from before that was kept.
+        rankings: of measures, by what the text calls the judge, or `KNOWN`; with a `rank` where all settings
+            have the measure.
+        measured: what every measure gets in every setting, by the same names; empty in a record from before
+            that was kept.
+        before: the share of methods that a protocol puts before ground truth with its best completion; empty
+            in a record from before that was kept.
         failed: the settings in which a metric puts a method beyond `FAR`, by the same names as `measured`.
     """
 

@@ -25,14 +25,10 @@ class Number(NamedTuple):
     """The number that a claim stands or falls by: of many cases, of the one that speaks most against it.
 
     Attributes:
-        value: a share, a correlation, or a difference of such.
-        low: of its 95 % interval.
-        high: of its interval.
         n: how many units the interval is over.
         units: what these are, "seeds".
         bound: where the verdict turns: between what would reproduce the claim, and what would not.
         unit: of `with_interval`: "%", "points", or "".
-        digits: behind the point; by default those of `with_interval`.
         signed: whether a plus is said: of differences.
     """
 
@@ -64,7 +60,6 @@ class Outcome(NamedTuple):
     Attributes:
         verdict: one of `VERDICTS`.
         result: what the number is, in at most 15 words; "" where nothing was run.
-        number: the one that decides.
         remark: `WEAKER`, `STRONGER` or "".
         more: what else is to be known of it, or "".
         paper: the study's own number of the same thing, or "".
@@ -101,8 +96,7 @@ class Claim:
         words: the claim, a sentence that could be false.
         chapter: the notebook with the account, whose records decide.
         section: the heading in it under which the account stands.
-        rule: what reproduces the claim, with its margin, in words.
-        answer: the same in code.
+        rule: what reproduces the claim, with its margin, in words; `answer` is the same in code.
         of: the notebook whose records decide, where it is another.
         before: whether sentence and rule were committed before the first run.
         rows: what reads the rows that decide, where they are not in `results/`.
@@ -130,8 +124,6 @@ class Finding:
     """What came of a claim.
 
     Attributes:
-        claim: what was claimed.
-        outcome: what the records say of it.
         caveat: what is to be said against these records ("uncommitted changes", say), or "".
     """
 
@@ -143,7 +135,7 @@ class Finding:
 def find(claim: Claim) -> Finding:
     """Judge a claim by its chapter's records that came with the book; without them, it is "not run".
 
-    What is to be said against a record counts if the claim would be judged otherwise without that record.
+    What is to be said against records counts if the claim would be judged otherwise without them.
     """
     rows = claim.rows() if claim.rows else came_with_the_book(claim.of or claim.chapter)
     outcome = judged(claim, rows)

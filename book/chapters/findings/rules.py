@@ -31,28 +31,17 @@ def above(number: Any, bound: float = 0.0) -> str:
 
 
 def ahead(number: Any, margin: float) -> str:
-    """The verdict of a claim that one thing is better than another; less than a margin would not matter.
-
-    It is reproduced if the difference is shown to be above 0, and not if it is shown to be below the margin.
-    """
+    """The verdict that one thing is better: yes if shown above 0, no if shown below the margin."""
     return _verdict(number.low > 0, number.high < margin)
 
 
 def no_less(lead: Any, margin: float) -> str:
-    """The verdict of a claim that nothing is better than one thing; less than a margin would not matter.
-
-    It is reproduced if the best other's lead is shown to be below the margin, and not if it is shown to be
-    above 0.
-    """
+    """The verdict that nothing is better: yes if the lead is shown below the margin, no if above 0."""
     return _verdict(lead.high < margin, lead.low > 0)
 
 
 def within(number: Any, centre: float, margin: float) -> str:
-    """The verdict of a claim that a number is no further from another than a margin.
-
-    Two one-sided tests, each at 2.5 %: the whole interval has to lie within the margin, or beyond one of its
-    ends.
-    """
+    """The verdict that a number is within a margin of another: two one-sided tests, each at 2.5 %."""
     inside = centre - margin < number.low and number.high < centre + margin
     return _verdict(inside, number.high < centre - margin or number.low > centre + margin)
 
@@ -66,10 +55,8 @@ class Cases(NamedTuple):
     """A claim about each of several cases.
 
     Attributes:
-        verdict: of the claim.
         shown: how many cases are shown to be as claimed.
         refuted: how many are shown not to be, corrected for all by Holm's method.
-        n: how many there are.
         least: the case that speaks most against the claim.
     """
 
@@ -83,8 +70,8 @@ class Cases(NamedTuple):
 def every(cases: pd.DataFrame, bound: float | str = 0.0, *, seeds: bool = True) -> Cases:
     """The verdict of a claim that a number is above a bound in every case.
 
-    It is reproduced if every case is shown to be: an intersection of tests, which needs no correction. It is
-    not if some case is shown to be below, corrected for all cases by Holm's method.
+    Yes if every case is shown to be (an intersection of tests), no if one is shown to be below, by Holm's
+    method.
     """
     if cases.empty:
         raise NotRunError
@@ -101,9 +88,8 @@ def every(cases: pd.DataFrame, bound: float | str = 0.0, *, seeds: bool = True) 
 def some(cases: pd.DataFrame, bound: float = 0.0, *, whole: bool, seeds: bool = True) -> Cases:
     """The verdict of a claim that a number is above a bound in at least one case.
 
-    It is reproduced if some case is shown to be, corrected for all by Holm's method; and not if every case
-    that there can be is recorded (`whole`), and each is shown to be below. `least` is the case that speaks
-    most for the claim.
+    It is reproduced if some case is shown to be, corrected by Holm's method, and not if every case that there
+    can be is recorded (`whole`) and shown to be below. `least` is the case that speaks most for the claim.
     """
     if cases.empty:
         raise NotRunError

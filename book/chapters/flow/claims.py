@@ -33,10 +33,7 @@ CORPORA = {"templates": "templates", "linzen": "Wikipedia", "sst": "movie review
 
 
 def agrees_better(way: str, data: str, relevance: str, rows: pd.DataFrame) -> Outcome:
-    """How far a way is ahead of raw attention in rank correlation, as a mean over layers from the second.
-
-    Shown is what the interval over seeds says, and p corrected for the corpora. Models look both ways.
-    """
+    """How far a way is ahead of raw attention in rank correlation, as a mean over layers from the second."""
     rows = tables.recorded(rows)
     there(rows[rows["metric"].eq(tables.ADVANTAGE) & rows["relevance"].eq(relevance)])
     ahead = one(tables.over_layers(rows, relevance), way=way, data=data)

@@ -109,13 +109,7 @@ def subject_rows(
 
 
 class _Seen:
-    """Sentences of one length: scores, relevance, and which tokens count.
-
-    Attributes:
-        scores: `[layer batch key]`, by way.
-        relevance: `[batch key]`, by name.
-        items: by name.
-    """
+    """Scores (`[layer batch key]`), relevance and counted items of sentences of one length, each by name."""
 
     def __init__(
         self,
@@ -222,8 +216,7 @@ def gradient_size(
 ) -> Float[Tensor, "batch key"]:
     """The gradient of the module's docstring; or, `summed`, the size of its sum over features.
 
-    In a model whose layers normalise first, that sum is 0 up to rounding: normalisation takes the mean over
-    features off, so that nothing depends on it.
+    That sum is 0 up to rounding where layers normalise first: they take the mean over features off.
     """
     embedded = list[Tensor]()
     table = model.embedding if hasattr(model, "embedding") else model.get_input_embeddings()

@@ -63,10 +63,9 @@ DROPOUT = {TEMPLATES: 0.1, LINZEN: 0.2, SST: 0.2}
 
 @dataclass(frozen=True)
 class FlowRun(Run):
-    """A model of some sentences.
+    """A model of the sentences of one of `CORPORA`.
 
     Attributes:
-        data: which, of `CORPORA`.
         causal: whether it sees earlier words only, and predicts at the last one.
         untrained: whether it keeps the weights it begins with: the twin that chance is measured on.
         pretrained: whether it is the reader's `classifier`.

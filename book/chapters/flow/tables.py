@@ -153,10 +153,9 @@ def to_record(
 
 
 def recorded(rows: pd.DataFrame) -> pd.DataFrame:
-    """Of all records of the chapter, the one with the most models, and further models of the same kinds.
+    """The record of the chapter with the most models, and further models of the same kinds.
 
-    Those are of records that differ in their corpora and seeds only. Every model counts once; what slips
-    change is of the first record alone. Empty if there is no record.
+    Those are of records that differ in their corpora and seeds only; what slips change is of the first alone.
     """
     if rows.empty:
         return pd.DataFrame(columns=[*RECORDED, "record"])
@@ -223,10 +222,7 @@ def claimed(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def over_corpora(rows: pd.DataFrame) -> pd.DataFrame:
-    """How much better than raw attention, over seeds, by corpus, way and layer from the second.
-
-    Of the models of `claimed`. `above` and `below`: whether the interval is, for that layer alone.
-    """
+    """How much better than raw attention, over seeds, by corpus, way and layer from the second."""
     found = of_all_seeds(_deep(rows))
     return found.assign(above=found["low"] > 0, below=found["high"] < 0)
 

@@ -18,24 +18,8 @@ from attnlib.places import expanded
 class TextClassifier(nn.Module):
     """A Hugging Face sequence classifier (DistilBERT, BERT and their kin) as measures of attribution ask it.
 
-    Its head reads the first token (CLS): there stand its logits, so ask with `query=0`; the class takes the
-    place of the token as target and foil. Logits at other positions are NaN: nothing is predicted there.
-    Blank-out wants a `replacement` (the mask token), or leaves words out.
-
-    Args:
-        model: an encoder with a head, such as `AutoModelForSequenceClassification` loads. It is used as it
-            is, not copied.
-
-    Raises:
-        ValueError: (where it is called) the model gives something else than a row of logits per text, or was
-            asked at another position.
-
-    Example:
-        >>> from transformers import DistilBertConfig, DistilBertForSequenceClassification
-        >>> config = DistilBertConfig(vocab_size=9, dim=8, n_layers=1, n_heads=1, hidden_dim=8, num_labels=3)
-        >>> model = TextClassifier(DistilBertForSequenceClassification(config))
-        >>> model(torch.tensor([[1, 2, 3, 4]])).logits.shape
-        torch.Size([1, 4, 3])
+    Its head reads the first token (CLS): ask with `query=0`, and with a class as target and foil; logits at
+    other positions are NaN. Blank-out wants a `replacement` (the mask token), or leaves words out.
     """
 
     predicts_at = 0

@@ -114,8 +114,8 @@ def measured(
 ) -> pd.DataFrame:
     """What is recorded: masses, a mean per model, kind and layer, and its ends; shares of needles and names.
 
-    The ends are the least and the largest share of the first token among the prompts, half-way through the
-    layers: an interval of three prompts could say no more.
+    The ends are the least and the largest share of the first token, half-way through the layers: an interval
+    of three prompts could say no more.
     """
     where = ["model", "kind", "layer"]
     kinds = summarise(masses, ["model", "layer", "kind"])

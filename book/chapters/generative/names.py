@@ -85,11 +85,9 @@ MEASURES: Mapping[str, Any] = {MEAN_ROLLOUT: from_attention(mean_rolled)} | {nam
 
 
 class Item(NamedTuple):
-    """A prompt, and what is known of it.
+    """A prompt of one of `FORMS`, the name that decides in it, and what is known of it.
 
     Attributes:
-        form: of `FORMS`.
-        name: the name that decides.
         ids: of the prompt, and of what both countries begin with.
         exchanged: of the same text with the other name in its place (and it in the other's).
         target: the token that tells the name's country from the other name's, `foil`.

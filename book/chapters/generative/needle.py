@@ -65,14 +65,11 @@ Among = Literal["prompt", "facts", "prompt, filtered", "facts, filtered"]
 
 
 class NeedleRun(NamedTuple):
-    """What `needle_ranks` found.
+    """What `needle_ranks` found: a row per item, and a row per method and item that counts.
 
     Attributes:
-        items: a row per item: `item`, `facts`, `position`, `tokens` (of the prompt) and `answered`.
-        ranks: a row per item that counts and method: the item's columns, `method`, `needles`, how many
-            needle tokens there are, and for each set of candidates `rank_prompt`, `rank_facts` (of the best
-            needle token, from 1; ties count against it), `candidates_prompt` and `candidates_facts`; if there
-            is a filter, also `rank_prompt, filtered` and so on.
+        ranks: also, for each set of candidates, `rank_prompt` (of the best needle token, from 1; ties count
+            against it) and `candidates_prompt`; if there is a filter, `rank_prompt, filtered` and so on.
     """
 
     items: pd.DataFrame
@@ -88,11 +85,7 @@ def needle_ranks(
     only_answered: bool = True,
     informative: Informative | None = None,
 ) -> NeedleRun:
-    """Run the needle test.
-
-    Items of one length share a batch. What only watches attention comes from the one pass that also shows
-    whether the answer is right; other methods run on items that count only.
-    """
+    """Run the needle test; a method that needs passes of its own runs on items that count only."""
     chosen, samples = named(methods), list(items)
     if not samples:
         raise ValueError("there should be items; got none")
@@ -215,9 +208,7 @@ def needle_comparison(
 ) -> pd.DataFrame:
     """Whether two methods differ in how often they have a needle token among their top `k`.
 
-    McNemar's exact test on items that both methods were run on: under the hypothesis that they find equally
-    often, an item that only one of them finds is as likely to be the one's as the other's. Holm's correction
-    over all pairs of the table.
+    By McNemar's exact test on items that both were run on, with Holm's correction over all pairs.
     """
     table = run.ranks.pivot(index="item", columns="method", values=f"rank_{among}")
     methods = [method for method in dict.fromkeys([*METHODS, *run.ranks["method"]]) if method in table]

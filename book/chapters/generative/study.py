@@ -4,13 +4,7 @@ from typing import NamedTuple
 
 
 class StudyPrompt(NamedTuple):
-    """A prompt of the study, verbatim.
-
-    Attributes:
-        text: the prompt.
-        completion: what the study's model wrote.
-        word: the word of it that the study looks at.
-    """
+    """A prompt of the study, verbatim, what its model wrote, and the word of it that the study looks at."""
 
     text: str
     completion: str

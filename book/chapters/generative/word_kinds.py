@@ -31,11 +31,9 @@ FUNCTION_WORDS = frozenset(
 
 
 def kinds_of(tokenizer: Any, text: str) -> tuple[list[int], list[str]]:
-    """A text's tokens, and the kind of each: one of `KINDS`.
+    """A text's tokens, and the kind of each, one of `KINDS`; the first token is a kind of its own.
 
-    The first token (a special one, if the tokenizer puts one in front) is a kind of its own. A token is a
-    function word if it is of one, whole or in part; punctuation if it holds no letter or digit (so are blanks
-    and further special tokens).
+    A part of a function word is one, too; what holds no letter or digit, such as a blank, is punctuation.
     """
     encoded = tokenizer(text, return_offsets_mapping=True, return_attention_mask=False)
     if not encoded["input_ids"]:

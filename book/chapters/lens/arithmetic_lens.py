@@ -33,7 +33,6 @@ class LensRun(Run):
     """A model of some problems; its seed is also that of its coins.
 
     Attributes:
-        operators: of its problems.
         backwards: whether its numbers are written units first, and padded.
         sampling: whether it also learns from its own predictions.
         published: how many problems its splits, drawn as the original's, have; none: disjoint ones.

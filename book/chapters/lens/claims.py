@@ -11,10 +11,7 @@ from book.chapters.lens.tables import SIZE, claims_at_size
 
 
 def a_layer_is_for(part: str, rows: pd.DataFrame) -> Outcome:
-    """How much more of its attention a layer has there than the others, in models of the original's size.
-
-    Models of several records, whose learning rate went by other plans, count alike.
-    """
+    """How much more of its attention a layer has there than the others, in models of the original's size."""
     found = one(there(claims_at_size(rows)), claim=part)
     exact = rows[rows["run"].str.fullmatch(r"addition, seed \d+") & rows["metric"].eq("exact match")]
     shares = exact.loc[exact["setting"].astype(str).str.startswith(SIZE), "value"]

@@ -15,17 +15,10 @@ from book.chapters.lens.measures import COLUMNS, ablation_rows
 
 @torch.no_grad()
 def lines_on_heads(stored: StoredModel) -> dict[str, str]:
-    """Of every head, the kind of token with most of its attention, and the accuracy lost without it.
+    """In words, each head's kind of token with most of its attention, and the accuracy lost without it.
 
-    Attention is that of the queries which predict a digit of the answer, the mean over all of them. Lost are
-    whole answers, as `ablation_rows` counts them with the head's output set to zero.
-
-    Args:
-        stored: a model of arithmetic. Its test problems are asked, none of which it was trained on.
-
-    Returns:
-        By the heads' names, such as "L0H1": "61 % of its attention on the tens; without it, 85 points of
-        accuracy lost".
+    Attention is the mean over queries that predict a digit of the answer. Lost are whole answers, as
+    `ablation_rows` counts them with the head's output set to zero.
     """
     model, task = stored.model, cast(Arithmetic, stored.task)
     problems = task.splits(**stored.held_out).test

@@ -40,10 +40,7 @@ REFERENCE = "either column"
 
 @torch.no_grad()
 def digit_rows(model: nn.Module, task: Arithmetic, problems: Problems) -> pd.DataFrame:
-    """A row per token of each answer: which, and whether the model predicts it from the right ones before.
-
-    Operands are never counted, even if the task asks for them.
-    """
+    """A row per token of each answer: which, and whether the model predicts it from the right ones before."""
     device = next(model.parameters()).device
     task = dataclasses.replace(task, operands_too=False)
     minus, end = task.tokenizer.convert_tokens_to_ids(["-", task.tokenizer.eos_token])
@@ -74,9 +71,8 @@ def look_rows(
     r"""What the queries that predict answer digits look at: shares of their attention, by layer and kind.
 
     The share of kind $X$ is $\sum_{k \in X_q} a_{qk} / \sum_{k \neq \text{BOS}} a_{qk}$, `reference_mass`
-    with $X$ for the reference: the beginning-of-sequence token, where attention rests, does not count. A
-    query without a key of the kind is left out. A problem's value is the mean of its queries. Kinds overlap,
-    so that shares do not add up to 1.
+    with $X$ for the reference, a problem's value the mean of its queries. A query without a key of the kind
+    is left out; kinds overlap, so that shares do not add up to 1.
     """
     parts = []
     for places in chunks(len(problems), AT_ONCE):
@@ -91,8 +87,8 @@ def equals_rows(
 ) -> pd.DataFrame:
     r"""How far the query at `=`, which predicts the answer's first character, looks to all of the operands.
 
-    Of operand $i$ of $n$, the share of attention $s_i$ as in `look_rows`; and of all together
-    $n \min_i s_i$: 1 if everything is on the operands and as much on each, 0 if one of them is not looked at.
+    Operand $i$ of $n$ has the share of attention $s_i$, as in `look_rows`, and all together have $n \min_i
+    s_i$: 1 if everything is on the operands and as much on each, 0 if one of them is not looked at.
     """
     parts = []
     for places in chunks(len(problems), AT_ONCE):
@@ -116,9 +112,8 @@ def pattern_rows(
 ) -> pd.DataFrame:
     r"""What pictures of heads show, as shares of attention: see `PATTERNS`.
 
-    Shares are those of `look_rows`, of the queries that the pattern is of: the sequential pattern is of all
-    but the first character, $a_{q,q-1} / \sum_{k \neq \text{BOS}} a_{qk}$, the mean over $q$; the operator by
-    itself, of those that predict a digit of the answer; both numbers, of `=` (see `equals_rows`).
+    The sequential pattern is $a_{q,q-1} / \sum_{k \neq \text{BOS}} a_{qk}$ of all but the first character;
+    the others are as in `look_rows` (the operator by itself) and `equals_rows` (both numbers).
     """
     steps, signs = [], []
     for places in chunks(len(problems), AT_ONCE):

@@ -35,7 +35,6 @@ class Told(NamedTuple):
     """How a prediction is told as a claim.
 
     Attributes:
-        name: of the claim.
         result: what its number is.
         needs: the methods, or metrics, without which it is not run.
         bound: where the verdict turns.

@@ -47,7 +47,6 @@ class Prediction(NamedTuple):
     """A sentence, and how it is answered by rows of one kind.
 
     Attributes:
-        words: the sentence.
         of: which rows it is about: "compiled", "metrics", "trained" or "twice".
         answer: from these rows (and those of the compiled programs, for "trained", or of the trained
             transformers, for "twice") to the answer.
@@ -159,10 +158,7 @@ def _metrics(first: str, second: str, truth: str) -> Callable[..., Answer]:
 
 
 def same_order(trained: pd.DataFrame, compiled: pd.DataFrame, truth: str = "causes") -> Answer:
-    """Kendall's tau of the methods' means on trained and on compiled programs, of the same seeds.
-
-    The interval is the bootstrap's over programs, which are drawn again with replacement for both together.
-    """
+    """Kendall's tau of the methods' means on trained and on compiled programs, of the same seeds."""
     wide = [by_program(rows, truth) for rows in (trained, compiled)]
     both = sorted(set(wide[0].index) & set(wide[1].index))
     first, second = (each.loc[both].to_numpy(float) for each in wide)

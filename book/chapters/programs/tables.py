@@ -86,11 +86,7 @@ def gain_of_absolute(rows: pd.DataFrame, truth: str = "reads") -> pd.DataFrame:
 
 
 def effects(rows: pd.DataFrame, methods: Sequence[str], truth: str = "reads") -> pd.DataFrame:
-    """How a method's score depends on features of programs: least squares on all of them at once.
-
-    Intervals are by heteroskedasticity-consistent errors (HC3), p is corrected by Holm over methods and
-    features.
-    """
+    """How a method's score depends on features of programs: least squares on all of them at once."""
     import statsmodels.api as sm
 
     from attnlib.stats.comparisons import corrected
@@ -172,11 +168,7 @@ def populations(
 
 
 def orders(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Kendall's tau between the orders of methods in each two populations, the most alike first.
-
-    Intervals are the bootstrap's over programs and settings, `n` in both; a population of one row is held
-    fixed.
-    """
+    """Kendall's tau between the orders of methods in each two populations, the most alike first."""
     rng = np.random.default_rng(0)
     rows = []
     for one, other in combinations(found, 2):

@@ -200,10 +200,7 @@ LAYER, HEAD = "one layer fewer", "one head fewer"
 
 
 def _of_scale(rows: pd.DataFrame) -> pd.DataFrame:
-    """Models of `SCALE` that are told from others by their seed, of languages that the paper has a size for.
-
-    They begin with BOS, all but `HIST`. Every number of a seed counts once, whichever record it is in.
-    """
+    """Numbers of models of `SCALE`, each of a seed once, of languages that the paper has a size for."""
     rows = of_scale(rows, **SCALE)
     rows = rows[rows["seed"].notna() & rows["ablation"].notna()]
     rows = each_once(rows[rows["bos"].eq(True) | rows["task"].eq(HIST)])

@@ -58,10 +58,7 @@ from attnlib.training.objectives import stacked_attentions
 
 
 def best_pairs(rows: pd.DataFrame) -> pd.DataFrame:
-    """The one-to-one assignment with the largest sum of mean values (Kuhn 1955, *The Hungarian method*).
-
-    Choose it on other rows than those it is then judged by: the best of many is too good on its own rows.
-    """
+    """The one-to-one assignment with the largest sum of mean values (Kuhn 1955, *The Hungarian method*)."""
     table = rows.pivot_table("agreement", "program", "head", aggfunc="mean", dropna=False)
     if table.isna().any(axis=None) or table.empty:
         raise ValueError(f"every pair of program and head should have an agreement; got\n{table}")
@@ -72,10 +69,7 @@ def best_pairs(rows: pd.DataFrame) -> pd.DataFrame:
 
 @torch.no_grad()
 def program_agreement(model: nn.Module, batches: Iterable[Batch]) -> pd.DataFrame:
-    """How well every head of a model agrees with every head of a program.
-
-    Rows (queries) count that are asked for a prediction, and where the program's head selects a key.
-    """
+    """How well heads of a model agree with a program's, on rows that are asked and where that has a key."""
     tables = list[pd.DataFrame]()
     for batch, before in in_turn(model, batches):
         if not batch.target_attention:
@@ -125,11 +119,7 @@ def scores_with_program(
     *,
     even: bool = False,
 ) -> pd.DataFrame:
-    """`sample_scores` while heads of a model are given a program's attention in place of their own.
-
-    All of it is replaced (a mixture of strength 1, see `reinforced`) in rows where the program selects a key;
-    where it selects none, a head keeps its own.
-    """
+    """`sample_scores` while heads attend as a program's, or (`even`) evenly, in rows where that has a key."""
     tables = list[pd.DataFrame]()
     for batch, before in in_turn(model, batches):
         real = batch.attention_mask[:, None, :] & batch.attention_mask[:, :, None]
@@ -148,7 +138,6 @@ class ProgramMatch(NamedTuple):
 
     Attributes:
         pairs: which head of the program goes with which head of the model.
-        agreement: rows of `program_agreement`, of these pairs.
         scores: rows of `sample_scores` with, in the column `attention`, whose attention the model's heads of
             these pairs were given: `THE_PROGRAMS`, or `EVEN`.
     """
@@ -187,10 +176,7 @@ def head_of(name: str) -> Head:
 
 @torch.no_grad()
 def target_masses(model: nn.Module, batches: Iterable[Batch]) -> pd.DataFrame:
-    """Reference mass of every head whose algorithm is known, beside what a head that looks nowhere scores.
-
-    Rows (queries) without a target key do not count; a sample's mass is the mean of its rows.
-    """
+    """Reference mass of every head whose algorithm is known, beside what a head that looks nowhere scores."""
     columns, tables = ["sample", "metric", "value", "uniform"], list[pd.DataFrame]()
     for batch, before in in_turn(model, batches):
         attentions = stacked_attentions(returned(model, batch, attentions=True))

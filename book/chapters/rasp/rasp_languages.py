@@ -65,13 +65,7 @@ RECIPES = {
 
 @dataclass(frozen=True)
 class Size:
-    """How large a model is.
-
-    Attributes:
-        n_layers: layers.
-        n_heads: heads per layer.
-        width: numbers per token.
-    """
+    """How many layers and heads per layer a model has, and how wide it is."""
 
     n_layers: int
     n_heads: int
@@ -95,11 +89,9 @@ class RaspRun(Run):
     """A model of one language.
 
     Attributes:
-        language: what it is to compute.
         supervised: whether its heads are told where to look.
         ablation: one of `ABLATIONS`; "" for a model of the full size.
-        learning_rate: of the chapter's grid; 0: as of all.
-        gamma: of the chapter's grid; 0: as of all.
+        learning_rate: of the chapter's grid; 0: as of all. So is `gamma`.
     """
 
     language: Language
@@ -266,10 +258,7 @@ class RaspLanguages(Chapter):
         return bool(heads) and all(map(self.size(lang).has, heads))
 
     def annotated(self, text: str) -> tuple[Sample, list[str]]:
-        """A text of the chapter's language: the sample, and the program's heads that its models do not have.
-
-        Those heads' attention is left out of the sample: a model of one layer can be drawn, too.
-        """
+        """The sample of a text, without heads that the chapter's models lack, and the names of these."""
         sample, size = self.lang().annotate(text), self.size(self.lang())
         kept = {head: target for head, target in sample.target_attention.items() if size.has(head)}
         lacking = [name_of(head) for head in sample.target_attention if head not in kept]
@@ -391,11 +380,7 @@ class RaspLanguages(Chapter):
         )
 
     def loss(self, run: RaspRun) -> TokenLoss | PackedLoss:
-        """What is minimised: packed, which is the same but for rounding, where that takes less time.
-
-        That is on a processor, from `PACKED_LENGTH` and `PACKED_WIDTH` on: there half of a batch is padding,
-        and work per token outweighs calls per group. The paper's own scale is beyond both.
-        """
+        """What is minimised: packed, which is the same but for rounding, where that takes less time."""
         weight = self.supervision if run.supervised else 0.0
         large = self.length >= PACKED_LENGTH and self.width >= PACKED_WIDTH
         kind = PackedLoss if large and self.torch_device.type == "cpu" else TokenLoss
@@ -422,9 +407,7 @@ class RaspLanguages(Chapter):
     def run_table(self) -> pd.DataFrame:
         """A row per run: what it is called, and all that sets it apart.
 
-        Columns `run`, `task`, `supervised`, `seed`, `setting` (in words), `ablation` ("another size" if the
-        reader chose one), `bos`, `alphabet_size`, `length`, `width`, `positions`, and `validated`, the best
-        accuracy on validation sequences, by which one of the grid is chosen (NaN before training).
+        `validated` is the best accuracy on validation sequences, by which one of the grid is chosen.
         """
         return pd.DataFrame([self._about(run) for run in self.runs()])
 

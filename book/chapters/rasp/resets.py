@@ -12,14 +12,9 @@ from attnlib.training.run import LAST, best_of
 class ResetToBest(Keeper):
     """A hook that takes the best weights back after more than `patience` evaluations without a better one.
 
-    As in the authors' trainer of "Thinking Like Transformers", the learning rate goes on as planned; Adam's
-    moving averages go on, too, where theirs begin anew. It counts again from each reset. All that it goes by
-    is the run's own checkpoint and the step, so that a run which was killed goes on to the same weights:
-    a reset falls on the first update after the evaluation that decides it, and takes its place.
-
-    Args:
-        patience: evaluations in a row that may bring nothing better: 10 in the authors' scripts.
-        every: steps between evaluations, as the plan has them.
+    As in the authors' trainer of "Thinking Like Transformers" (10 of them), but Adam's moving averages go on,
+    where theirs begin anew. It goes by the run's own checkpoint and the step alone, so that a killed run goes
+    on to the same weights.
     """
 
     KIND, FOLDER = "last", ""

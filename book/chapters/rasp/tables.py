@@ -130,10 +130,7 @@ WITH_OWN_SYMBOLS = {name for name, definition in LANGUAGES.items() if definition
 
 
 def of_scale(rows: pd.DataFrame, **scale: str | int) -> pd.DataFrame:
-    """The rows of models of one scale: `length`, `width`, `positions`, `alphabet_size`, or some of these.
-
-    An ablation may be wider, and a language that brings its own symbols has as many as it has.
-    """
+    """The rows of models of one scale; ablations may be wider, and languages may bring their own symbols."""
     exempt = {
         "width": rows["ablation"].fillna("").ne(""),
         "alphabet_size": _language_of(rows).isin(WITH_OWN_SYMBOLS),
@@ -145,9 +142,8 @@ def of_scale(rows: pd.DataFrame, **scale: str | int) -> pd.DataFrame:
 def each_once(rows: pd.DataFrame) -> pd.DataFrame:
     """Every number of a model of one kind and seed once, where several records have it.
 
-    It is that of the record with the most seeds, then of the one whose models are validated best: a run of
-    one seed, made here again, takes no place among the three of another. Within a record (a grid of rates),
-    the model that was validated best counts.
+    It is that of the record with the most seeds, then of the one whose models are validated best; within a
+    record, of the model that was validated best.
     """
     rows = rows.assign(language=_language_of(rows))
     records = rows.groupby([*KIND, "record"], dropna=False)

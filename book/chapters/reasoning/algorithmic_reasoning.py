@@ -69,7 +69,6 @@ class ReasoningRun(Run):
     """A model of one task.
 
     Attributes:
-        task: what it is to do.
         supervised: whether a head of its last layer is asked for the reference.
         positions: of our own transformer; "": as the chapter's model has them.
     """
@@ -277,10 +276,7 @@ class AlgorithmicReasoning(Chapter):
         return [name for name in TASKS if name in recipes.RANGES[self.ranges]]
 
     def recipe(self, name: str) -> Recipe:
-        """How the model of a task is made: its own way, with what the parameters say instead.
-
-        Curricula are for the study's ranges of models from scratch, and for those only.
-        """
+        """How the model of a task is made: its own way, with what the parameters say instead."""
         own = recipes.RECIPES[name] if self.from_scratch else recipes.FINE_TUNING
         own = own if self.ranges == "scratch" else own.changed({"stages": ()})
         given = {key: getattr(self, key) for key in AS_THE_RECIPE}
@@ -362,10 +358,7 @@ class AlgorithmicReasoning(Chapter):
         return [n for n in range(trained % step, int(self.longest * trained) + 1, step) if n >= low]
 
     def tests_by_length(self, name: str) -> dict[int, list[Batch]]:
-        """Unseen texts of every length, otherwise as in training: a quarter of `test_samples`, 10 at least.
-
-        Lengths that have no text outside of training are left out.
-        """
+        """Unseen texts of every length that has some, a quarter of `test_samples` but 10 at least."""
         found = dict[int, list[Batch]]()
         for length in self.lengths(name):
             generator = self.generator(name, "train", split="test", length=(length, length))
@@ -475,11 +468,7 @@ class AlgorithmicReasoning(Chapter):
         return pd.DataFrame(rows)
 
     def run_table(self) -> pd.DataFrame:
-        """A row per run: name, task, whether it is supervised, seed; in words, the model and the ranges.
-
-        `kind` is what runs that differ only in their seed have in common; `model`, what sets it apart from
-        others of its task.
-        """
+        """A row per run; `kind` is what runs that differ only in their seed have in common."""
         ways = {True: "from scratch" if self.from_scratch else "fine-tuned", False: "as it is"}
         extras = {"chat": self.chat, "instruction": self.instruction, "examples": self.few_shot}
         said = "".join(f", {extra}" for extra, there in extras.items() if there)

@@ -59,8 +59,7 @@ def fails_on_longer(rows: pd.DataFrame) -> Outcome:
 def is_the_cause(models: str, kind: str, rows: pd.DataFrame) -> Outcome:
     """How much of the loss redirected attention brings back in each kind of models, against half of it.
 
-    Kinds without a loss have nothing to bring back. The loss counts as known. Texts are held out from the
-    selection of the intervention; models are not.
+    The loss counts as known. Texts are held out from the selection of the intervention; models are not.
     """
     found = kinds_judged(rows)
     found = found[found["verdict"].ne(NO_LOSS) & found["kind"].str.fullmatch(kind)]
@@ -82,8 +81,7 @@ def is_the_cause(models: str, kind: str, rows: pd.DataFrame) -> Outcome:
 def who_looks_is_right(rows: pd.DataFrame) -> Outcome:
     """Whether kinds of model that reverse stand in one order by accuracy and by attention on the reference.
 
-    Both out of distribution; one taught to look there is left out. Of equal kinds, all orders are as likely:
-    an exact test, two-sided. The interval is of the models that there are of each kind, drawn again.
+    The test is exact and two-sided; the interval is of the models that there are of each kind, drawn again.
     """
     rows = rows[rows["setting"].str.contains("from scratch")]
     models = there(extrapolation(rows[rows["ranges"].eq(LONGER) & ~rows["supervised"].astype(bool)]))

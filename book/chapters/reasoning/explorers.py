@@ -9,10 +9,7 @@ TEXTS = ("lookatthelettertocopy", "notnearlyaslong", "dh13h")
 
 
 def redirecting() -> dict[str, Any]:
-    """What a `ModelExplorer` takes to begin with the slider alone, at its left end, where nothing is moved.
-
-    At its right end, all heads attend to the reference.
-    """
+    """What a `ModelExplorer` takes to begin with the slider alone, at the end where nothing is moved."""
     small = stored_model("algorithmic_reasoning", "string reversal, sinusoidal positions")
     config = small.model.config
     heads = [(layer, head) for layer in range(config.n_layers) for head in range(config.n_heads)]

@@ -55,13 +55,7 @@ RATE, STEPS, BATCH = 0.01, 200, 32
 
 
 class Further(nn.Module):
-    """A linear map of which only some outputs are trained further.
-
-    Attributes:
-        linear: the map as it was; it does not learn.
-        change: what is added to those outputs: zero to begin with.
-        outputs: which.
-    """
+    """A fixed linear map, to some `outputs` of which a second map, zero at first, adds a `change`."""
 
     outputs: Tensor
 
@@ -125,11 +119,7 @@ def columns_of(way: str, steepness: Float[Tensor, " column"], seed: int) -> list
 def trained_further(
     p: AlgorithmicReasoning, model: Transformer, task: str, way: str, seed: int
 ) -> Transformer:
-    """A copy of a model of a task, trained on texts out of its distribution by one of `WAYS`.
-
-    It sees texts of the lengths that it fails at, none of which is in its tests, and the best of ten
-    checkpoints is chosen by validation texts of these lengths.
-    """
+    """A copy of a model of a task, trained on texts out of its distribution by one of `WAYS`."""
     copy = deepcopy(model)
     texts = p.generator(task, "ood", split="train", seed=seed)
     batches = texts.batches(BATCH)
@@ -197,8 +187,7 @@ def came_back(rows: pd.DataFrame) -> pd.DataFrame:
 
     $$c = \frac{a_{\text{further}} - a_{\text{nothing}}}{i_{\text{nothing}} - a_{\text{nothing}}}$$
 
-    with $a$ the accuracy per token out of distribution and $i$ that in it, model by model; means over seeds,
-    with Student's interval. What comes back may be below 0, or above 1.
+    with $a$ the accuracy per token out of distribution and $i$ that in it, model by model.
     """
     named = rows["metric"].str.extract(rf"^{FURTHER}(?P<trained>.+): (?P<what>.+)$")
     rows = rows.assign(trained=named["trained"], what=named["what"])[named["trained"].notna()]

@@ -54,12 +54,7 @@ def masses(rows: pd.DataFrame, groups: str = "group") -> Drawn:
 
 @drawing
 def verdicts(rows: pd.DataFrame) -> Drawn:
-    """What models lose out of distribution, and what the best change of their attention gives back.
-
-    A row per kind of model, below the name of its family. To the left the accuracy per token: in distribution
-    and on longer inputs, the loss between them, under the best change, and under its control. To the right
-    the gain of the change, with its interval, and the verdict in words.
-    """
+    """What models lose out of distribution, and what the best change of their attention gives back."""
     first = ~rows["models"].duplicated().to_numpy()
     places = first.cumsum() + np.arange(float(len(rows)))  # with a line for the name of every family
     names = [*places, *places[first] - 1]
@@ -95,11 +90,7 @@ def verdicts(rows: pd.DataFrame) -> Drawn:
 
 @drawing
 def extrapolation(models: pd.DataFrame, mass: str = "mass") -> Drawn:
-    """Accuracy against attention on the reference, both out of distribution: a point per model.
-
-    A panel per task, and per test where a task has several, with an axis of attention of its own, since
-    references differ in size, that has 0 on it; a look per kind of model.
-    """
+    """Accuracy against attention on the reference, both out of distribution: a point per model."""
     models = models.assign(name=_tests(models))
     figure, axes = panels(models["name"].nunique(), IN_A_ROW)
     look_of = dict(zip(models["model"].unique(), looks(), strict=False))

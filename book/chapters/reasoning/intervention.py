@@ -64,8 +64,8 @@ def reinforcement_rows(
 ) -> pd.DataFrame:
     """Predictions while attention of some heads is redirected to the reference, and to random keys.
 
-    Teacher-forced, as in `evaluate_rows`. The random keys are as many per row as the reference has, the same
-    at every strength; they separate an effect of *where* attention goes from one of changing it at all.
+    Random keys, as many per row as the reference has and the same at every strength, separate an effect of
+    *where* attention goes from one of changing it at all. Teacher-forced, as in `evaluate_rows`.
     """
     tables = []
     with evaluating(model):
@@ -127,8 +127,7 @@ def shared_out(
     $$A'_{qk} = \sum_r \frac{p_r}{\sum_{r'} p_{r'}} \frac{R_{rqk}}{\sum_{k'} R_{rqk'}}$$
 
     with $R_{rqk}$ = 1 where key $k$ is of kind $r$ for query $q$, and $p_r$ the head's share for that kind;
-    sums over kinds are over those that the query has keys of. So attention can be carried over from texts of
-    one length to texts of another.
+    sums over kinds are over those that the query has keys of.
     """
 
     def shared(call: AttentionCall, chosen: Chosen, layer: int) -> Affine:
@@ -157,10 +156,7 @@ def shared_rows(
     heads: Sequence[Head] | None,
     shares: Float[Tensor, "layer head kind"],
 ) -> pd.DataFrame:
-    """Predictions while queries with a reference attend to each of `KINDS` as much as `shares` says.
-
-    Teacher-forced, as in `evaluate_rows`, of which the columns about predictions are returned.
-    """
+    """Teacher-forced predictions while queries with a reference attend to `KINDS` as `shares` says."""
     tables = []
     with evaluating(model):
         for batch, samples in in_turn(model, batches):

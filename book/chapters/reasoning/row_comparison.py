@@ -46,8 +46,7 @@ def compare_rows(
 ) -> Comparison:
     """Whether rows where `split` is true have more of `value` than those where it is false.
 
-    Without options the difference is that of the two means over rows, as in the original code; only what is
-    known about it is another. The effect is the difference over the pooled standard deviation of rows.
+    Without options the difference is that of the two means over rows, as in the original code.
     """
     _check(rows, value, split, adjust_for)
     kept = rows[rows[value].notna()]

@@ -83,7 +83,7 @@ def by_kind(models: pd.DataFrame) -> pd.DataFrame:
 def kinds_judged(rows: pd.DataFrame, **rule: float) -> pd.DataFrame:
     """The verdict on every kind of model that is recorded with several seeds, towards longer texts.
 
-    But fine-tuned addition, which the study tests on shorter sums, is among them: it shows no loss.
+    Fine-tuned addition is among them, though the study tests it on shorter sums: it shows no loss.
     """
     several, by_positions = verdicts.verdict_tables(rows, **rule)
     tuned = rows[rows["setting"].str.contains("fine-tuned")] if len(rows) else rows

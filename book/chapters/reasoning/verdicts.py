@@ -76,10 +76,9 @@ def losses(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
 def judged(gains: pd.DataFrame, level: float = LEVEL, enough: float = HALF) -> pd.DataFrame:
     """Verdicts of one table: does attention cause the failure out of distribution?
 
-    Without a loss (its interval is not above 0) there is nothing to cause. Attention is the cause if a change
-    of it gains significantly, and enough of what was lost comes back; if less does, it is a part. A gain
-    is shown if its interval is above 0, and its p below the level, by Holm's method over all rows with a
-    loss; else it is not shown, of which an experiment of more models may say more.
+    There is no loss if its interval is not above 0. Attention is the cause if a change of it has a gain that
+    is shown (an interval above 0, and p below the level by Holm's method over all rows with a loss) and
+    enough of what was lost comes back; it is a part if less does.
     """
     loses = gains["lost low"] > 0
     found = gains.assign(p_holm=corrected(np.where(loses, p_over_seeds(gains), np.nan)))
@@ -91,8 +90,7 @@ def judged(gains: pd.DataFrame, level: float = LEVEL, enough: float = HALF) -> p
 def recorded_gains(rows: pd.DataFrame, seeds: int = 2) -> pd.DataFrame:
     """What the best change of attention gains, of all that is recorded with several seeds; not judged yet.
 
-    Records of runs that differ in their seeds only are taken together. In each, the change that gains most
-    was chosen for its own seeds.
+    Records that differ in their seeds only are taken together, though each chose its change by its own.
     """
     by = ["way", "kind", "ranges"]
     columns = ["kind", "ranges", "change", "value", "low", "high", "n", *BESIDE_GAINS]
@@ -185,10 +183,10 @@ def own_positions(rows: pd.DataFrame) -> pd.Series:
 
 
 def apart(rows: pd.DataFrame) -> pd.Series:
-    """Whether ranges are not those of all tasks, towards longer texts.
+    """Whether ranges are other than those of all tasks, towards longer texts.
 
-    They are not of reversal that is tested on shorter strings than in training, and of flip-flop that is
-    trained on one length and tested on ten times as many commands.
+    Such are those of reversal tested on shorter strings, and of flip-flop tested on ten times as many
+    commands.
     """
     return rows["ranges"].astype(str).str.contains(_APART)
 
@@ -209,10 +207,7 @@ def ranked_heads(p: AlgorithmicReasoning, run: ReasoningRun, model: nn.Module) -
 
 
 def changeable(p: AlgorithmicReasoning, models: Mapping[str, nn.Module]) -> list[ReasoningRun]:
-    """Runs whose attention is to be changed: none without `strengths`.
-
-    And none of a module that is known only by what it returns (neither Hugging Face's nor ours).
-    """
+    """Runs whose attention is to be changed: none without `strengths`, or of a module of an unknown kind."""
     return [run for run in p.runs() if p.strengths and is_followed(models[run.name])]
 
 
@@ -244,8 +239,8 @@ def changed_attention(p: AlgorithmicReasoning, models: Mapping[str, nn.Module]) 
 def best_gains(rows: pd.DataFrame) -> pd.DataFrame:
     """What the best change of attention gains out of distribution, for each kind of model.
 
-    A change gains what it adds to the better of two: its control, and no change. Which change it is to be,
-    and in how many heads, is chosen by that on half of the texts (the even ones); numbers are of the others.
+    A gain is over the better of its control and no change. The change, and in how many heads, is chosen by
+    that on the even texts; numbers are of the odd ones.
     """
     found = list[dict[str, Any]]()
     for kind, own in rows.groupby("kind", sort=False):

@@ -45,10 +45,7 @@ class Words(str):
 
 
 def came_with_the_book(notebook: str, **parameters: Any) -> pd.DataFrame:
-    """Rows of a chapter's runs that came with the book: what a page says of them is the same in every run.
-
-    See `book.chapters.records.runs.table_of` for the columns.
-    """
+    """Rows of a chapter's runs that came with the book: see `book.chapters.records.runs.table_of`."""
     rows = runs.records(notebook, None)
     if rows.empty or not parameters:
         return rows
@@ -83,11 +80,7 @@ def learned_best(rows: pd.DataFrame, kinds: Sequence[str], metric: str, way: str
 
 
 def one_number(rows: pd.DataFrame, **where: Any) -> pd.Series | None:
-    """The one row of a table that has these values in these columns.
-
-    Several runs may have the same number: the row with the most units `n` is taken, and of these the latest.
-    But they are of one way to make a model: which is not to be left to chance.
-    """
+    """The one row of a table with these values; of several, that of the most units `n`, then the latest."""
     if rows.empty or not set(where) <= set(rows.columns):
         return None
     found = rows[rows[list(where)].eq(pd.Series(where)).all(axis=1)]

@@ -33,7 +33,7 @@ _LONGEST = 60  # characters of a parameter's value
 def with_own_runs(notebook: str) -> pd.DataFrame:
     """Rows of a chapter's runs that came with the book, and of the reader's own; see `runs.table_of`.
 
-    Of two runs with one name, the reader's own counts.
+    The reader's own counts before another run of that name.
     """
     return table_of([*paths_of(notebook), *_own_paths(notebook)])
 
@@ -41,9 +41,8 @@ def with_own_runs(notebook: str) -> pd.DataFrame:
 def your_runs(notebook: str) -> list[plots.Table]:
     """A reader's own runs of a chapter: a table of runs, and one of their numbers beside recorded ones.
 
-    Each run stands beside the recorded one that has most of the same numbers; of several, beside the one with
-    the fewest other parameters, then the latest. Numbers are the same if they agree in all columns that say
-    what they are of: the metric, the task, the run, the seed.
+    Each run stands beside the recorded one that has most of the same numbers, then the fewest other
+    parameters, then the latest.
     """
     own = sorted(
         _records(_own_paths(notebook)).items(), key=lambda each: each[1][1]["recorded"], reverse=True
@@ -111,8 +110,7 @@ def _nearest(own: Record, recorded: Mapping[str, Record]) -> str | None:
 def _compared(rows: pd.DataFrame, recorded: pd.DataFrame) -> pd.DataFrame:
     """Every row of a run: what it is of, its numbers, and those of the recorded run, with " recorded" behind.
 
-    What rows are of is said by columns of words and whole numbers. Fractions are measured; so is a column of
-    floats that are whole, unless rows are told apart by it (a budget of steps, say).
+    Rows are told apart by words and whole numbers, and by whole floats where these tell more apart.
     """
     shared = [name for name in rows if name in recorded and name not in {*NUMBERS, *WORDS}]
     floats = [name for name in shared if "f" in rows[name].dtype.kind + recorded[name].dtype.kind]

@@ -24,9 +24,8 @@ UNUSABLE = "not usable"
 def paper_figures() -> pd.DataFrame:
     """Figures of the papers: study, table, task, setting, value, and how sure we are of each.
 
-    `certainty` is "read" (in the paper's text, its authors' repository, or their figure), or a word that
-    is always shown beside the figure: "unverified", quoted from memory; "uncertain", read where it may be of
-    other code than the rest; "not usable", of code that was mended later.
+    `certainty` is "read", or a word that is always shown beside the figure: "unverified", quoted from memory;
+    "uncertain", read where it may be of other code; "not usable", of code that was mended later.
     """
     return pd.read_csv(Path(__file__).with_name("paper_figures.csv"), comment="#")
 
@@ -65,11 +64,7 @@ def beside_the_paper(
     panel: str | None = None,
     **how: Any,
 ) -> plots.Drawing:
-    """Our numbers with their intervals, and the paper's as crosses: a dot plot, a line per task.
-
-    Below a task's name stands at which share of the original's scale ours was made (`share_of_scale`), or
-    that it was not run here. What the paper has no figure of has no cross.
-    """
+    """Our numbers with their intervals, and the paper's as crosses: a dot plot, a line per task."""
     paper, here = _paper_and_ours(table, here)
     places = paper["task"].str.partition(": ")
     if panel and not places[2].any():

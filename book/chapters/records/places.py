@@ -24,10 +24,7 @@ def results_folder() -> Path:
 
 
 def own_files(notebook: str = "*") -> list[Path]:
-    """The files of the reader's own records, of one chapter or of all.
-
-    There are none where runs record into `results/`.
-    """
+    """The files of the reader's own records, of one chapter or all; none if runs record into `results/`."""
     folder = results_folder()
     if folder.resolve() == RECORDED.resolve():
         return []

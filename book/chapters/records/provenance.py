@@ -47,8 +47,7 @@ def origin() -> dict[str, Any]:
 def processor() -> str:
     """Who made the processor, and the widest vectors that torch uses of it: "AuthenticAMD, AVX512".
 
-    Sums are rounded otherwise where vectors are of another width or libraries choose another kernel, and a
-    model that is trained ends elsewhere.
+    With others, sums are rounded otherwise, and a model that is trained ends elsewhere.
     """
     try:
         told = dict(
@@ -63,12 +62,7 @@ def processor() -> str:
 
 
 def caveats(provenance: Mapping[str, Any]) -> str:
-    """What a record is marked with wherever it is shown: "uncommitted changes", "no checksum".
-
-    Nothing ("") is said against a record that a clean tree made, or none, and that shows by its own checksum
-    that it was not changed since; the oldest have none. Whether today's code still gives its numbers is said
-    by the builds that compute them again (`book.chapters.records.reproduced`).
-    """
+    """What a record is marked with wherever it is shown: "uncommitted changes", "no checksum"."""
     # Older records have a + behind the commit of a tree that was not clean.
     dirty = provenance.get("clean", not str(provenance["commit"]).endswith("+")) is False
     said = {"uncommitted changes": dirty, "no checksum": not is_sealed(provenance)}

@@ -65,8 +65,7 @@ WORDS = {"setting", "ranges"}
 def reproduced(made: Path, recorded: Path = RECORDED) -> pd.DataFrame:
     """Every recorded number beside the one that a build gave.
 
-    A run is found by its name, which holds a hash of its parameters; or, if a chapter has more or fewer
-    parameters than it had, by the values of those that both have.
+    A run is found by its name, which holds a hash of its parameters, or by those parameters that both have.
     """
     found = twins(made, recorded)
     tables = {key: table for key, (table, _) in found.items()}
@@ -76,10 +75,7 @@ def reproduced(made: Path, recorded: Path = RECORDED) -> pd.DataFrame:
 
 
 def twins(made: Path, recorded: Path = RECORDED) -> dict[tuple[str, str], tuple[pd.DataFrame, Any]]:
-    """By notebook and run: the columns of `compare`, and the provenance of the build's own run.
-
-    The latter is `None` where the build did not do the run. See `reproduced`.
-    """
+    """By notebook and run: the columns of `compare`, and the provenance of the build's own run or `None`."""
     theirs, ours = read_all(recorded), read_all(made)
     found: dict[tuple[str, str], tuple[pd.DataFrame, Any]] = {}
     for key, (rows, provenance) in theirs.items():

@@ -59,10 +59,9 @@ def record(
     seconds: float = 0.0,
     training: Mapping[str, Any] | None = None,
 ) -> Path | None:
-    """Write a run's rows and provenance.
+    """Write a run's rows and provenance; the same run again, with the same rows, changes nothing.
 
-    The same run again, with the same rows, changes nothing; unless there is something to be said against the
-    record (see `caveats`) that can no longer be said: then only its provenance is made new.
+    Only its provenance is made new where a caveat of the record (see `caveats`) no longer holds.
     """
     missing = {"metric", "value", "low", "high", "n"} - set(rows.columns)
     if missing or rows.empty:
@@ -126,8 +125,7 @@ def device_name(device: torch.device) -> str:
 def records(notebook: str, this: Path | None) -> pd.DataFrame:
     """Rows of a chapter's runs that came with the book, and of the run that is under way; see `table_of`.
 
-    The run under way stands in place of one of the same name that came with the book. A reader's other runs
-    are left out: what a page says must not depend on what else was run.
+    The run under way replaces one of its name; a reader's other runs must not change what a page says.
     """
     return table_of([*paths_of(notebook), *([this] if this else [])])
 
@@ -138,12 +136,11 @@ def paths_of(notebook: str) -> list[Path]:
 
 
 def table_of(paths: Iterable[Path]) -> pd.DataFrame:
-    """Rows of records as one table.
+    """Rows of records as one table; a damaged record is left out, and a warning names it.
 
     Columns `record` (its name), `device`, `commit` and `recorded` say where a row is from; in `setting`, runs
-    whose settings read the same are told apart. What is to be said against a record (`provenance.caveats`:
-    its tree had uncommitted changes, say) stands behind its name and its setting. A damaged record is left
-    out, and a warning names it; the run that it is of writes it anew.
+    whose settings read the same are told apart. What is to be said against a record (`provenance.caveats`)
+    stands behind its name and its setting.
     """
     files = tuple((path, *map(_stamp, (path, path.with_suffix(".json")))) for path in paths)
     rows, provenance = _table_of(files)
@@ -184,11 +181,7 @@ def _table_of(
 
 
 def read_all(folder: Path, notebook: str = "*") -> dict[tuple[str, str], Record]:
-    """Every record below a folder such as `results/`, by notebook and run: its rows and its provenance.
-
-    A folder in it without any provenance holds something else than a chapter's records. `SMOKE` and `QUICK`
-    are folders in it with a folder per chapter, too.
-    """
+    """Every record below a folder such as `results/`, by notebook and run: its rows and its provenance."""
     return {key: read(path) for key, path in files_of(folder, notebook).items()}
 
 
@@ -289,11 +282,7 @@ def completed(rows: pd.DataFrame, columns: Iterable[Any], parameters: Mapping[st
 
 
 def told_apart(rows: pd.DataFrame, parameters: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
-    """Rows of several records, with what tells runs of one setting apart added to the column `setting`.
-
-    Records of the same `task` and `setting` get those parameters in which they differ; several runs of one
-    record (its seeds) get their names.
-    """
+    """Rows of several records, with what tells runs of one setting apart added to the column `setting`."""
     if "setting" not in rows:
         return rows
     setting = rows["setting"].astype(object)

@@ -16,8 +16,7 @@ from book.chapters.records import runs
 def paper_scales() -> pd.DataFrame:
     """How large the originals' runs were: `table`, `task`, `what`, `parameter` and `value`, all read.
 
-    `parameter` is what says the same of ours, a parameter of the chapter. A row without a task is of all
-    tasks of its table.
+    `parameter` is the chapter's own for the same; a row without a task is of all tasks of its table.
     """
     return pd.read_csv(Path(__file__).with_name("paper_scales.csv"), comment="#")
 

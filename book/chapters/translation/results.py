@@ -23,7 +23,6 @@ class TranslationResults(DynamicsResults):
     """The same of a translator, in token accuracy and in BLEU; and, where it is known, of alignment.
 
     Attributes:
-        bitext: the sentences.
         bleu: of every translator at every checkpoint, in percent, on the same splits as `scores`.
         translated: the whole test set as a run translates it at a checkpoint.
         every_bleu: whether accuracy in BLEU is recorded of training sentences and by both measures, too.

@@ -96,10 +96,7 @@ def keyword_relevance(
 
 
 def gradient_influence(model: Seq2Seq, batch: PairBatch) -> Float[Tensor, "batch target source"]:
-    """Delta of every target token with every source token of a batch; see the module.
-
-    One pass forwards, and one backwards for each place in the target sentences, of all sentences at once.
-    """
+    """Delta of every target token with every source token of a batch; see the module."""
     needed = {weight: weight.requires_grad for weight in model.parameters()}
     try:
         for weight in needed:
@@ -189,10 +186,7 @@ def translation_run(
     folder: Path,
     delta_at: Iterable[int] = (),
 ) -> RunScores:
-    """What every source token meant for every target token, at each checkpoint of a run.
-
-    A row is a target token; rows of a sentence are a group, so that intervals draw sentences again.
-    """
+    """What source tokens meant for each target token (a row; a sentence is a group), at each checkpoint."""
     chosen = set(delta_at)
     of_which = digest((pairs.source, pairs.source_lengths, pairs.target, pairs.target_lengths))[:16]
 
@@ -230,10 +224,7 @@ def sentences_over_training(
     uniform_at: ModelAt,
     meanings: Mapping[str, str],
 ) -> dict[str, dict[str, Any]]:
-    """Some test sentences as `widgets.AlignmentExplorer` takes them: the reference, token by token.
-
-    What words of invented languages mean stands before them.
-    """
+    """Some test sentences as `widgets.AlignmentExplorer` takes them, with what invented words mean."""
     pairs = data.test[torch.tensor(list(rows))]
     scores = [source_scores(model_at(step), pairs) for step in steps]
     even = [source_scores(uniform_at(step), pairs, delta=False) for step in steps]

@@ -31,11 +31,7 @@ from book.chapters.translation.results import TranslationResults
 
 @dataclass(frozen=True)
 class TranslationRun(Run):
-    """A translator, or the word-translation model.
-
-    Attributes:
-        uniform: whether it attends to all source tokens equally.
-    """
+    """A translator, which may attend to all source tokens equally, or the word-translation model."""
 
     uniform: bool = False
 
@@ -217,8 +213,7 @@ class TranslationDynamics(Chapter):
     def scores(self, split: str) -> dict[str, RunScores]:
         """What every source token meant for every target token of a split, in each run at each checkpoint.
 
-        The gradient influence is computed where tables look: at the checkpoints that validation chooses, by
-        token accuracy and by BLEU, and, for the numbers as published, at those which the split itself does.
+        The gradient influence is of the best checkpoints alone: by accuracy or BLEU, here or in validation.
         """
         pairs, found = self.sentences[split], {}
         for run, trained in self.trained.items():

@@ -19,10 +19,9 @@ from attnlib.generators.tokenizer import BOS, PAD, UNK
 
 @dataclass(frozen=True)
 class Sentence:
-    """Words, and a class to tell from them.
+    """Words up to the verb, and a class to tell from them.
 
     Attributes:
-        words: up to the verb.
         label: 1 if the verb is a plural one, 0 if it is not; of other tasks, the class.
         attractors: nouns of the other number between the subject and the verb.
         subject: the place of the subject's noun among the words; None where nobody has said.
@@ -46,12 +45,7 @@ also says whether a noun is a plural one.)"""
 
 
 def without_rare(words: Sequence[str], known: Container[str]) -> list[str]:
-    """The words, and of those that are not known their ending.
-
-    Example:
-        >>> without_rare(["the", "zithers", "of"], {"the", "of"})
-        ['the', '<...s>', 'of']
-    """
+    """The words, with those that are not known as their ending: "zithers" as "<...s>"."""
     return [
         word if word in known else f"<...{next(end for end in ENDINGS if word.endswith(end))}>"
         for word in words
@@ -72,7 +66,6 @@ class SentenceTask:
     """Sentences as a model reads them: `<bos>`, which stands for the sentence (CLS), and the words.
 
     Attributes:
-        vocabulary: the words the model knows; of others it reads the ending, or `<unk>`.
         at_end: predict at the last word in place of `<bos>`, as a model has to that does not look ahead.
     """
 

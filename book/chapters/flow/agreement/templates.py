@@ -43,12 +43,7 @@ FRONTED, DESCRIBED, ADVERB, SAME = 0.3, 0.25, 0.3, 0.3
 
 
 def templates(n: int, seed: int = 0) -> list[Sentence]:
-    """Sentences that all differ, with the place of their subject.
-
-    Example:
-        >>> " ".join(templates(1, seed=3)[0].words)
-        'their students that some bottle left probably'
-    """
+    """Sentences that all differ, with the place of their subject."""
     if n < 1:
         raise ValueError(f"n should be at least 1; got {n}")
     rng, found = np.random.default_rng([seed, n]), dict[tuple[str, ...], Sentence]()

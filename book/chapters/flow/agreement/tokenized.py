@@ -20,9 +20,6 @@ class TokenizedTask:
     """Sentences in a tokenizer's own words, with its special tokens; the class is read off the first (CLS).
 
     A word may be several tokens; each of them is blanked, and ranked, by itself, as in the original.
-
-    Attributes:
-        tokenizer: a Hugging Face tokenizer that has a token for what is masked, or for what is unknown.
     """
 
     tokenizer: Any

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from attnlib.attribution.registry import METHODS
 from attnlib.benchmarking.entering import SEEDS
 from attnlib.benchmarking.metrics import metric_table, published_metrics
 from attnlib.benchmarking.population import POPULATION
@@ -51,6 +52,7 @@ def _rows() -> list[dict[str, Any]]:
                 f"{path.name} must be about {POPULATION}, seeds {SEEDS.start}:{SEEDS.stop}; got "
                 f"{entry['population']}, seeds {entry['seeds']}: run attnlib benchmark without --seeds"
             )
-        row = found.setdefault(entry["method"], {"from": path.stem})
+        whence = "attnlib" if entry["method"] in METHODS else path.stem
+        row = found.setdefault(entry["method"], {"from": whence})
         row |= {each["truth"]: each for each in entry["summary"] if each["sign"] == "as given"}
     return [{"method": name, **row} for name, row in found.items()]

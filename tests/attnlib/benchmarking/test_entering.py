@@ -142,15 +142,17 @@ def test_no_seeds_are_refused(seeds) -> None:
         benchmark(last_first, seeds, progress=False)
 
 
+CAPTUM = ("captum_integrated_gradients", "captum_occlusion", "captum_shapley_sampling")
+OWN = {"kernel_shap": "KernelSHAP", "reagent": "ReAGent"}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", ["captum_integrated_gradients", "captum_occlusion", "captum_shapley_sampling"]
-)
-def test_methods_of_captum_enter_by_a_few_lines(name: str, tmp_path) -> None:
-    """And give the numbers of their entries on the leaderboard."""
-    path = ROOT / "book/leaderboard/captum_methods.py"
+@pytest.mark.parametrize("name", [*CAPTUM, *OWN])
+def test_entries_of_the_leaderboard_are_computed_again(name: str, tmp_path) -> None:
+    """Methods of captum, which enter by a few lines, and of the library."""
+    method = OWN.get(name, f"{ROOT / 'book/leaderboard/captum_methods.py'}:{name}")
     out = tmp_path / "entry.json"
-    command = [sys.executable, "-m", "attnlib", "benchmark", f"{path}:{name}", "--seeds", "1000:1004"]
+    command = [sys.executable, "-m", "attnlib", "benchmark", method, "--seeds", "1000:1004"]
     subprocess.run([*command, "-o", str(out)], check=True, cwd=ROOT, capture_output=True)
     entry = json.loads((ROOT / f"book/leaderboard/{name}.json").read_text())
     now = json.loads(out.read_text())["values"]["reads, as given"]

@@ -34,6 +34,7 @@ def test_a_session_prints_what_the_page_says(page: str, tmp_path, monkeypatch) -
     assert wrong_with(session(page)[0]) == []
 
 
+@pytest.mark.slow
 def test_the_needle_is_found_as_the_page_says(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("ATTNLIB_CACHE", str(books_file().parents[1]))
     monkeypatch.chdir(tmp_path)

@@ -171,6 +171,7 @@ def test_a_run_is_kept_among_the_books_records_once_it_is_whole_and_its_code_com
     assert not kept.exists()
 
 
+@pytest.mark.slow
 def test_one_more_record_of_every_chapter_leaves_every_claim_judged(tmp_path: Path, monkeypatch) -> None:
     """Of each data set one record counts, and a claim names one number where two records have it."""
     more = tmp_path / "more"

@@ -27,6 +27,7 @@ def test_fine_tuning_with_chat_instruction_and_examples(papermill):
     assert rows[["value", "low", "high"]].notna().all(axis=None)
 
 
+@pytest.mark.slow
 def test_a_text_of_ones_own_and_an_untrained_model(papermill):
     settings = "supervised: []\nsteps: 0\nstrengths: []\ntext: abc=cba"
     shown = papermill("algorithmic_reasoning", "-y", TINY + settings).outputs()

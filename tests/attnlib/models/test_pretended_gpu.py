@@ -10,6 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[3]
 
 
+@pytest.mark.slow
 def test_all_runs_on_a_pretended_gpu() -> None:
     """In a process of its own, in which the device stays for good; some 15 seconds, and one thread.
 

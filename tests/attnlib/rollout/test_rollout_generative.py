@@ -135,6 +135,7 @@ def test_leaving_the_stream_stops_generation():
     assert "eager" not in hf.AttentionInterface._global_mapping
 
 
+@pytest.mark.slow
 def test_a_stream_keeps_nothing_of_the_tokens_behind_it():
     """A window of 6 tokens, and rows that are taken as they come: what lives is as much after every token."""
     model, taken, alive = build("mistral"), threading.Semaphore(0), list[tuple[int, int]]()

@@ -19,6 +19,7 @@ def rows_of(**given):
     return p, p.rows()
 
 
+@pytest.mark.slow
 def test_bleu_of_training_sentences_and_by_kendall_joins_what_is_recorded_anyway(monkeypatch):
     numbers = count(1)  # each BLEU is another, though models this small have none
     bleus = {}

@@ -1,6 +1,6 @@
 """The first picture of the book: a prompt with one fact among others, and what two methods say of its answer.
 
-The chapter on attribution methods opens its explorer with the same prompt, by every method (`question`).
+The chapter on attribution methods opens its explorer on the same prompt (`needle_question`).
 
 `python -m book.front.needle` asks the language model, in a minute, and writes `needle.json`: the page is made
 from that file, and loads nothing.
@@ -79,7 +79,7 @@ def needle(stage: Path) -> str:
     )
 
 
-def question() -> dict[str, dict[str, Any]]:
+def needle_question() -> dict[str, dict[str, Any]]:
     """The prompt and what every method says of its answer, as `widgets.MeasureExplorer` takes it."""
     kept = read_sealed(RECORD)
     places = np.arange(len(kept["tokens"]))

@@ -24,7 +24,7 @@ from book.front.cards import CARDS, cards
 from book.front.explorer import SUMS, explorer
 from book.front.findings import listed, row
 from book.front.gallery import TOLD, gallery
-from book.front.needle import RECORD, needle, ordinal, question
+from book.front.needle import RECORD, needle, needle_question, ordinal
 from book.front.using import RECOMMENDED, measured, using
 from book.pipeline.stage import PART, made
 from book.sealing import read_sealed
@@ -72,7 +72,7 @@ def test_the_needle_is_the_prompt_of_the_page_and_its_ranks_are_counted(tmp_path
 
 
 def test_the_needle_is_a_question_for_the_explorer_of_methods() -> None:
-    explorer = MeasureExplorer(question(), item=0, first="rollout", second="AttnLRP")
+    explorer = MeasureExplorer(needle_question(), item=0, first="rollout", second="AttnLRP")
     (item,) = explorer.items
     assert item["predicted"] == "".join(item["tokens"][place] for place in item["truth"])
     assert min(item["found"]["rollout"]) > 40 and min(item["found"]["AttnLRP"]) == 1

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from attnlib.attribution.lrp import attn_lrp
 from attnlib.attribution.perturbation import blank_out
 from attnlib.generators.prompts import continued, encode
 from attnlib.models.attention import heads_ablated
@@ -85,18 +86,21 @@ def test_every_reading_is_what_python_computes(page, small):
     shows(page, attention[..., 2])
 
 
-def test_blank_out_is_pythons(page, small):
+def test_attnlrp_and_blank_out_are_pythons(page, small):
     result = generate_with_rollout(small.model, small.ids, NEW, do_sample=False)
     unfiltered(page)
-    page.locator("[data-g='1']").click()  # it begins by itself
+    page.locator("[data-g='1']").click()  # both begin by themselves
+    page.wait_for_function("document.querySelector('.attnw-main > button').hidden")
     done(page)
     assert asker(page).is_hidden()
     every = torch.cat([small.ids[0], result.tokens[:1]])[None]
-    expected = blank_out(small.model, every, target=int(result.tokens[1]))[0]
-    places, values = listed(page)
-    assert len(places) > 2 and all(
-        agrees(value, expected[k]) for k, value in zip(places, values, strict=True)
-    )
+    for reading, method in {"relevance": attn_lrp, "blankOut": blank_out}.items():
+        page.get_by_label("What is shown of every word").select_option(reading)
+        expected = method(small.model, every, target=int(result.tokens[1]))[0]
+        places, values = listed(page)
+        assert len(places) > 2 and all(
+            agrees(value, expected[k]) for k, value in zip(places, values, strict=True)
+        )
 
 
 def test_a_forced_text_and_switched_heads_are_pythons(page, small):

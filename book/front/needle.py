@@ -35,7 +35,7 @@ NAMED = 3
 """How many tokens of each side are also named in words."""
 
 ALL = 5
-"""Digits of recorded scores."""
+"""Digits of recorded scores: decimals of the picture's, significant ones of every method's."""
 
 HALF = """\
 <div role="group" aria-label="{heading}">
@@ -154,17 +154,17 @@ def asked() -> dict[str, Any]:
         "answer": answer,
         "tokens": [tokenizer.decode(each) for each in sample.input_ids[:n]],
         "fact": sample.reference[n - 1, : n - 1].nonzero().flatten().tolist(),
-        "scores": {name: rounded(row[: n - 1]) for name, row in scores.items()},
-        "methods": {display_name(name): rounded(row[: n - 1]) for name, row in every.items()},
+        "scores": {
+            name: [round(each, ALL) for each in row[: n - 1].tolist()] for name, row in scores.items()
+        },
+        "methods": {
+            display_name(name): [float(f"{each:.{ALL}g}") for each in row[: n - 1].tolist()]
+            for name, row in every.items()
+        },
         "model": f"{DEFAULT}, {model.loaded_from}",
         **origin(),
         "recorded": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
-
-
-def rounded(scores: Any) -> list[float]:
-    """To as many decimals as are recorded."""
-    return [round(each, ALL) for each in scores.tolist()]
 
 
 if __name__ == "__main__":

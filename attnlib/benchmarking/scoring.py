@@ -149,7 +149,7 @@ def published(seeds: Iterable[int] | None = None) -> pd.DataFrame:
 def summary(rows: pd.DataFrame) -> pd.DataFrame:
     """The mean of each method over programs, of rows of `rows_of`: a row per method, truth and sign.
 
-    Beside it stand its interval, `n` (programs), and `rank` among the rows of one truth and sign.
+    Further columns are its interval, `n` (programs), and `rank` among the rows of one truth and sign.
     """
     found = []
     for key, part in rows.groupby(KEY, sort=False):

@@ -143,8 +143,8 @@ def look(
             likeliest token each time, whatever settings for writing the model brings (`write_greedily`).
         chat: whether the prompt is put into the model's chat template.
         continuation: a text to follow in place of what the model would write.
-        span: a part of what is written, asked about as a whole before its tokens are: what it drew on, and
-            what it drew on through all that was written before it (see `attnlib.attribution.spans`).
+        span: a part of what is written, asked about as a whole before its tokens are: what it depends on, and
+            what it depends on through all that was written before it (see `attnlib.attribution.spans`).
         say: told in a line what is done next.
 
     Raises:
@@ -276,9 +276,9 @@ def _measured(
     title: str,
     span: str | None,
 ) -> tuple[MeasureExplorer, str]:
-    """A question for each token behind the prompt: what did it draw on, of all that stands before it?
+    """A question for each token behind the prompt: on what, of all that stands before it, does it depend?
 
-    Before them, where a span is given, two about it: what it drew on, and what it drew on through what was
+    Before them, where a span is given, two about it: what it depends on, directly and through what was
     written before it. The token that predicts a single one is no candidate: every prediction is made of it.
     The text tells the largest sources of the first word that is no blank or sign.
     """

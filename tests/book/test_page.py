@@ -66,7 +66,7 @@ def test_numbers_that_a_run_did_not_reach_are_dashes(rerun: Path, tmp_path: Path
             cell.outputs, cell.execution_count = [], None
     pages.lay_out(notebook, "methods", tmp_path)
     text = nbformat.read(tmp_path / "notebooks/methods.ipynb", as_version=4).cells[0].source
-    assert "accuracy of \N{EN DASH}." in text and "{glue:text}" not in text
+    assert "has a measured accuracy of \N{EN DASH}." in text and "{glue:text}" not in text
 
 
 @pytest.mark.parametrize(

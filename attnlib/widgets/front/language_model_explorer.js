@@ -10,7 +10,7 @@ import { GenerationView } from "./generation_view.js";
 import { tokenName, unpack } from "./generation_data.js";
 import { LiveBox } from "./live_box.js";
 import { lasting } from "./live_file.js";
-import { ASKED, LiveRun, liveShare } from "./live_run.js";
+import { ASKED, LiveRun, liveShare, nameOf } from "./live_run.js";
 import { LiveSwitches } from "./live_switches.js";
 import { LiveModel } from "./../live/model.js";
 import "./language_model_explorer.css";
@@ -225,6 +225,9 @@ class LanguageModelView extends GenerationView {
     if (this.secondsOf(g) <= PATIENCE) await this.compute("blankOut");
   }
 
+  /** Whether a reading of word g is computed now. */
+  computes(reading, g) { return this.computing?.g === g && this.computing.reading === reading; }
+
   secondsOf(g) { return this.engine.seconds(this.run.columns + g, { blank: true }); }
 
   /** AttnLRP ("relevance") of the word that is chosen, or what the model does without each token of the prompt ("blankOut"). */
@@ -266,7 +269,7 @@ class LanguageModelView extends GenerationView {
     this.showMeasures(g);
     this.showLikely(g);
     this.showVerdict();
-    if (!run.has(this.reading, g)) this.say("", `${this.reading === "relevance" ? "AttnLRP" : "The occlusion"} of ${tokenName(this.data, g)} is not computed yet: choose the word.`);
+    if (!run.has(this.reading, g)) this.say("", `${capital(nameOf(this.reading))} of ${tokenName(this.data, g)} is not computed yet: choose the word.`);
   }
 
   /** The tokens that the model held likeliest in the place of word g, as bars. */
@@ -285,17 +288,17 @@ class LanguageModelView extends GenerationView {
     const found = g < 0 ? null : run.placeOf(source, "rollout", g);
     this.verdict.hidden = !found;
     if (!found) return;
-    const names = { relevance: "AttnLRP", blankOut: "occlusion", rollout: "rollout" }, known = Object.keys(names).filter((reading) => run.has(reading, g));
-    const ranks = known.map((reading) => `${ordinal(run.placeOf(source, reading, g).place)} by ${names[reading]}`), last = ranks.pop();
-    const state = (reading) => (this.computing?.g === g && this.computing.reading === reading ? "being computed" : "not computed yet");
-    const others = ASKED.filter((reading) => !run.has(reading, g)).map((reading) => ` ${capital(names[reading])} is ${state(reading)}.`);
+    const known = [...ASKED, "rollout"].filter((reading) => run.has(reading, g));
+    const ranks = known.map((reading) => `${ordinal(run.placeOf(source, reading, g).place)} by ${nameOf(reading)}`), last = ranks.pop();
+    const state = (reading) => (this.computes(reading, g) ? "being computed" : "not computed yet");
+    const others = ASKED.filter((reading) => !run.has(reading, g)).map((reading) => ` ${capital(nameOf(reading))} is ${state(reading)}.`);
     this.verdict.textContent = `The source of ${tokenName(this.data, g)} is '${source}'. Of ${found.of} tokens it ranks ${[ranks.join(", "), last].filter(Boolean).join(" and ")}.${others.join("")}`;
   }
 
   offerBlankOut() {
     const { run, generated: g } = this, own = this.runName === OWN;
     const held = this.asker === document.activeElement;
-    this.asker.hidden = run.has("blankOut", g) || (this.computing?.g === g && this.computing.reading === "blankOut");
+    this.asker.hidden = run.has("blankOut", g) || this.computes("blankOut", g);
     if (held && this.asker.hidden) this.readingSelect.focus(); // what had the focus is gone
     allow(this.asker, own && !this.box.busy);
     this.asker.title = own ? "How much less likely the word gets without each token of the prompt" : "Of what the model writes as it is";

@@ -18,6 +18,9 @@ const READINGS = {
   attention: { name: "attention", measure: "share", at: inLayer },
 };
 
+/** What a reading is called. */
+export const nameOf = (reading) => READINGS[reading].name;
+
 /** Readings that are asked for word by word, and have no layers. */
 export const ASKED = ["relevance", "blankOut"];
 

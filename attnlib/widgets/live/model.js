@@ -2,7 +2,7 @@
 //
 // May be touched for: another question to the model. What goes wrong is an Error with one line, to be shown as text.
 
-const LIVE_TASK = 128; // rows of a blank-out that a worker is asked for at once: a second at most, so that a click does not wait
+const LIVE_TASK = 128; // rows of an occlusion that a worker is asked for at once: a second at most, so that a click does not wait
 
 /** One worker and its questions, which it answers in order. */
 class LiveWorker {

@@ -10,7 +10,7 @@ import { Tokenizer } from "./tokenizer.js";
 import { Engine, NO_NUMBER, ROWS } from "./engine.js";
 import { chosen, likeliest, random, surprise } from "./choosing.js";
 
-const TRIAL = 32, TASK = 128; // rows: to know this machine's speed; of a blank-out at once, as model.js asks
+const TRIAL = 32, TASK = 128; // rows: to know this machine's speed; of an occlusion at once, as model.js asks
 const KEPT = 2 ** 27, FURTHER = 24; // bytes of what a blank-out keeps for words further on; how many of these
 let engine, tokenizer, text = null;
 const told = { rate: 0 }; // rows a second

@@ -1,4 +1,4 @@
-"""Where attention tells: every measure asked about models whose sources are known."""
+"""Attribution methods against ground truth: every method, on models whose sources are known."""
 
 from book.chapters.attribution_benchmark.attribution_benchmark import AttributionBenchmark
 

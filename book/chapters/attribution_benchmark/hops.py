@@ -3,9 +3,9 @@ r"""Answers that are built step by step: does following what was written find wh
 A text is a prompt and the right answer. The *sources* of an answer's character are the characters of the
 prompt that decide it, through whatever was written before it: those in whose place another one, and nothing
 else changed, would have made it another (`sources`, of the task's own algorithm). A measure says of every
-character of an answer what it drew on (`attnlib.attribution.spans`), in absolute value, as shares; and it is
-asked for the sources in several `WAYS`. Candidates are the prompt's characters but the last, where the first
-of the answer is predicted.
+character of an answer what it depends on (`attnlib.attribution.spans`), in absolute value, as shares; and it
+is asked for the sources in several `WAYS`. Candidates are the prompt's characters but the last, where the
+first of the answer is predicted.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ WAYS: dict[str, Callable[[Float[Tensor, "written token"], int], Float[Tensor, "w
     HOPS: lambda rows, start: through_hops(rows, start),
     OWN: lambda rows, start: through_hops(rows, start, own=True),
 }
-"""Name -> what each written token drew on the prompt, of what it drew on all that stands before it."""
+"""Name -> by how much each written token depends on those of the prompt, as shares of all before it."""
 
 
 class Written(NamedTuple):

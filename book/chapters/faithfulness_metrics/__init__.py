@@ -1,4 +1,4 @@
-"""Judging the judges: which test of faithfulness ranks measures as the known answers do?"""
+"""Which faithfulness metric ranks attribution methods as the ground truth does?"""
 
 from book.chapters.faithfulness_metrics.faithfulness_metrics import FaithfulnessMetrics
 

@@ -1,7 +1,7 @@
 """What is kept of parts that were asked later: numbers of judges, of measures, and what predictions became.
 
 Questions of one model are drawn again together (the bootstrap). Of a judge that asks only some of them (ROAR:
-those that nothing was trained on) the numbers are of these, and those of the known answers of all. Where
+those that nothing was trained on) the numbers are of these, and those of the ground truth of all. Where
 there are several models of a setting, intervals are over these.
 """
 

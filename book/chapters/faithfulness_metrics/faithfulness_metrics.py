@@ -145,7 +145,7 @@ class FaithfulnessMetrics(Chapter):
         return found
 
     def apart(self, cases: Cases, protocols: Sequence[str], progress: bool = True) -> dict[str, pd.DataFrame]:
-        """How protocols agree with the known answers, of every kind of `APART`; if that is asked for."""
+        """How protocols agree with the ground truth, of every kind of `APART`; if that is asked for."""
         found = dict[str, pd.DataFrame]()
         for kind in APART if "apart" in self.parts else ():
             some = self.cases_apart(kind, cases, progress)

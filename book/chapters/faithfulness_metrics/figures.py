@@ -24,7 +24,7 @@ def kept() -> tables.Kept:
 
 
 def kept_rankings(found: tables.Kept) -> dict[str, pd.DataFrame]:
-    """How a record ranks measures by the known answers and by the chosen judge; none where it is empty."""
+    """How a record ranks methods by the ground truth and by the chosen judge; none where it is empty."""
     called = {"plausibility": tables.KNOWN, "faithfulness": tables.CHOSEN}
     rankings = {name: found.rankings.get(by, pd.DataFrame()) for name, by in called.items()}
     return {name: ranking for name, ranking in rankings.items() if len(ranking)}

@@ -1,4 +1,4 @@
-r"""How far a protocol can be trusted: does it rank measures as the known answers do, the truth first?
+r"""How far a protocol can be trusted: does it rank methods as the ground truth does, the truth first?
 
 Beside the measures a protocol is shown a *ladder*, scores made of the answer itself: with $t$ the sources (1)
 among the candidates (0) and $\varepsilon$ noise of standard normal distribution,
@@ -33,7 +33,7 @@ from book.chapters.faithfulness_metrics.protocols import Numbers, Protocol, Scor
 from book.chapters.faithfulness_metrics.removal import OPERATORS, READINGS, Case, single_effect
 
 PLAUSIBILITY = "plausibility"
-"""What the known answers say of a measure: average precision, 0 by chance and 1 at best."""
+"""What the ground truth says of a method: average precision, 0 by chance and 1 at best."""
 
 NOISE = (0.0, 0.5, 1.0, 2.0, 4.0, np.inf)
 """Standard deviations of the rungs of the ladder; the last is noise alone."""

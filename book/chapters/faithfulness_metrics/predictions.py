@@ -55,7 +55,7 @@ Settings of `FURTHER` are asked by both, and choose nothing themselves.
 
 
 class Expected(NamedTuple):
-    """The prediction that the protocol `first` agrees better with the known answers than `second`."""
+    """The prediction that the protocol `first` agrees better with the ground truth than `second`."""
 
     words: str
     first: str

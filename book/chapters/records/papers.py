@@ -25,7 +25,7 @@ def paper_figures() -> pd.DataFrame:
     """Figures of the papers: study, table, task, setting, value, and how sure we are of each.
 
     `certainty` is "read", or a word that is always shown beside the figure: "unverified", quoted from memory;
-    "uncertain", read where it may be of other code; "not usable", of code that was mended later.
+    "uncertain", read where it may be of other code; "not usable", of code that was corrected later.
     """
     return pd.read_csv(Path(__file__).with_name("paper_figures.csv"), comment="#")
 

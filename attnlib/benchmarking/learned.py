@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
@@ -26,6 +27,8 @@ from attnlib.training.loop import fit
 from attnlib.training.objectives import token_loss
 from attnlib.training.plan import Plan
 
+Positions = Literal["learned", "sinusoidal", "rotary"]
+
 RIGHT = 0.99
 """A program counts as learned when this share of unseen inputs is answered rightly."""
 
@@ -36,13 +39,18 @@ HEAD_WIDTH = 16
 
 
 def learned(
-    program: Program, size: int = 1, *, steps: int = STEPS, folder: Path | None = None
+    program: Program,
+    size: int = 1,
+    positions: Positions = "learned",
+    *,
+    steps: int = STEPS,
+    folder: Path | None = None,
 ) -> Transformer | None:
     """A transformer in float64, trained on a program's outputs at all tokens; None if it learns too little.
 
-    It has as many layers as the program and four heads in each, pre-norm and learned positions. Too little is
-    fewer than `RIGHT` of `UNSEEN` unseen inputs answered rightly at the positions that are asked about. With
-    a `folder`, training goes on after a kill.
+    It has as many layers as the program and four heads in each, pre-norm. `positions` tells it the order of
+    its tokens (`TransformerConfig`). Too little is fewer than `RIGHT` of `UNSEEN` unseen inputs answered
+    rightly at the positions that are asked about. With a `folder`, training goes on after a kill.
     """
     config = TransformerConfig(
         program.alphabet + 1,
@@ -51,7 +59,7 @@ def learned(
         n_heads=4,
         width=4 * HEAD_WIDTH * size,
         causal=program.causal,
-        positions="learned",
+        positions=positions,
         norm="pre",
         max_length=program.tokens,
     )
@@ -77,14 +85,14 @@ def learned(
 
 
 def asked_of_learned(
-    seed: int, size: int = 1, *, folder: Path | None = None
+    seed: int, size: int = 1, positions: Positions = "learned", *, folder: Path | None = None
 ) -> tuple[Transformer, Questions] | None:
     """A trained transformer and the questions that it answers rightly; `None` if either cannot be had."""
     program = draw(seed)
     questions = questions_of(program)
     if questions is None:
         return None
-    model = learned(program, size, folder=folder)
+    model = learned(program, size, positions, folder=folder)
     if model is None:
         return None
     given = answers(model, questions)

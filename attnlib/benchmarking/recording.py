@@ -4,10 +4,12 @@
 
 A file for each hundred seeds is written into the folder as soon as it is done, so that a run that was killed
 goes on where it was. With `--learned 1`, transformers that are trained on the programs are asked in place of
-compiled ones (`attnlib.benchmarking.learned`); with `--plain`, compiled ones without a disguise. With
-`--gather FILE`, the rows of all files of the folder are written as one, and beside them a `.json` file with
-the seeds, the commit, the versions and the day. With `--publish`, they become the recorded scores that come
-with the package (`attnlib.benchmarking.scoring.PUBLISHED`).
+compiled ones (`attnlib.benchmarking.learned`); `--positions` says how they know the order of tokens. With
+`--plain`, compiled ones without a disguise are asked.
+
+With `--gather FILE`, the rows of all files of the folder are written as one, and beside them a `.json` file
+with the seeds, the commit, the versions and the day. With `--publish`, they become the recorded scores that
+come with the package (`attnlib.benchmarking.scoring.PUBLISHED`).
 """
 
 from __future__ import annotations
@@ -20,14 +22,14 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pandas as pd
 import torch
 
 from attnlib.attribution.registry import METHODS
 from attnlib.benchmarking.compiling import Disguise
-from attnlib.benchmarking.learned import asked_of_learned
+from attnlib.benchmarking.learned import Positions, asked_of_learned
 from attnlib.benchmarking.population import POPULATION, draw
 from attnlib.benchmarking.questions import TRUTHS
 from attnlib.benchmarking.scoring import (
@@ -91,7 +93,7 @@ def origin(rows: pd.DataFrame, asked_for: argparse.Namespace) -> dict[str, Any]:
         commit = None
     return {
         "population": POPULATION,
-        "weights": f"trained, size {asked_for.learned}"
+        "weights": f"trained, size {asked_for.learned}, {asked_for.positions} positions"
         if asked_for.learned
         else "compiled, without disguise"
         if asked_for.plain
@@ -112,6 +114,7 @@ def main() -> int:
     weights.add_argument(
         "--learned", type=int, metavar="SIZE", help="train transformers of this relative size"
     )
+    parser.add_argument("--positions", choices=get_args(Positions), default="learned", help="of --learned")
     weights.add_argument("--plain", action="store_true", help="compile the programs without a disguise")
     parser.add_argument("--gather", type=Path, metavar="FILE", help="write the rows of all files as one")
     parser.add_argument("--publish", action="store_true", help="make them the scores of the package")
@@ -119,7 +122,7 @@ def main() -> int:
     torch.set_num_threads(1)
     made: Any = partial(asked, disguise=Disguise()) if args.plain else asked
     if args.learned:
-        made = partial(asked_of_learned, size=args.learned)
+        made = partial(asked_of_learned, size=args.learned, positions=args.positions)
     rows = partial(rows_of, methods={name: METHODS[name] for name in COMPARED}, made=made)
     in_chunks(args.seeds, args.folder, rows, LEARNED_CHUNK if args.learned else CHUNK)
     for path in [args.gather] * bool(args.gather) + [PUBLISHED] * args.publish:

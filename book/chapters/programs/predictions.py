@@ -47,9 +47,9 @@ class Prediction(NamedTuple):
     """A sentence, and how it is answered by rows of one kind.
 
     Attributes:
-        of: which rows it is about: "compiled", "metrics", "trained" or "twice".
+        of: which rows it is about: "compiled", "metrics", "trained", "twice" or "positions".
         answer: from these rows (and those of the compiled programs, for "trained", or of the trained
-            transformers, for "twice") to the answer.
+            transformers, for "twice" and "positions") to the answer.
     """
 
     words: str
@@ -250,6 +250,13 @@ TWICE = Prediction(
     same_order,
 )
 """Written when those of the same size had been asked, and before any of twice the size was trained."""
+
+POSITIONS = Prediction(
+    "Transformers with {} positions order the methods as those with learned positions do: tau is above .5.",
+    "positions",
+    same_order,
+)
+"""By causes, for sinusoidal and for rotary positions. Written before any of them was trained."""
 
 
 def answered(**rows: pd.DataFrame) -> Iterator[tuple[Prediction, Answer]]:

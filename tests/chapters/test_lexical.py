@@ -3,7 +3,7 @@
 import pytest
 
 from attnlib.stats.agreement_tables import EMBEDDING
-from book.chapters.classification import scores
+from book.chapters.classification import measures
 from book.chapters.translation.translation_dynamics import TranslationRun
 from tests.parameters import smallest
 
@@ -22,13 +22,13 @@ def test_of_translators(given, width, sentences):
 
 @pytest.mark.parametrize(("given", "width", "documents"), [({}, 256, 64), (ASKED, 12, 8)])
 def test_of_classifiers(given, width, documents, monkeypatch):
-    p, found, trained = smallest("classification_dynamics", **given), {}, scores.trained
+    p, found, trained = smallest("classification_dynamics", **given), {}, measures.trained
 
     def seen(model, batches, *rest, **how):
         found.update(width=model.config.width, documents=len(batches(0).labels))
         return trained(model, batches, *rest, **how)
 
-    monkeypatch.setattr(scores, "trained", seen)
+    monkeypatch.setattr(measures, "trained", seen)
     assert 0 <= p.lexical["embedding"].accuracy <= 1
     assert found == {"width": width, "documents": documents}
     assert ("lexical_width" in p.told) == bool(given)

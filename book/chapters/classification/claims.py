@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from book.chapters.classification.recorded import (
+from book.chapters.classification.tables import (
     CHANCE,
     FIRST,
     PREDICTED,

@@ -18,9 +18,9 @@ from attnlib.stats import RunScores
 from attnlib.training import Plan
 from attnlib.training.keeping import Snapshots
 from book.chapters.chapter import Chapter, Run, Setup
-from book.chapters.classification import scores
-from book.chapters.classification.results import ClassificationResults
-from book.chapters.classification.scores import Lexical
+from book.chapters.classification import measures
+from book.chapters.classification.measures import Lexical
+from book.chapters.classification.tables import ClassificationResults
 from book.chapters.dynamics import EARLY, checkpoint_steps
 from book.chapters.parameters import Count, Rate, Seed, Several, SeveralSeeds, Share, Text, refuse_moments
 from book.chapters.records import paper_figures
@@ -188,7 +188,7 @@ class ClassificationDynamics(Chapter):
     def lexical(self) -> dict[str, Lexical]:
         """Models that know no order: one of embeddings only, and logistic regression."""
         known = (self.corpus.train, self.looked_at["validation"], len(self.corpus.vocabulary))
-        bag = scores.train_bag_of_embeddings(
+        bag = measures.train_bag_of_embeddings(
             *known,
             width=self.lexical_width,
             batch_size=self.lexical_batch_size,
@@ -197,18 +197,20 @@ class ClassificationDynamics(Chapter):
             device=self.device,
             chapter=self.notebook,
         )
-        return {"embedding": bag, "logistic": scores.logistic_regression(*known)}
+        return {"embedding": bag, "logistic": measures.logistic_regression(*known)}
 
     def scores(self, split: str) -> dict[str, RunScores]:
         """What each word of a split meant to each trained model at each checkpoint, and to `lexical`."""
         documents = self.looked_at[split]
         found = {
-            run.name: scores.scores_at_checkpoints(
+            run.name: measures.scores_at_checkpoints(
                 self.kept(run.name), documents, not run.uniform, self.torch_device
             )
             for run in self.runs()
         }
-        return found | {name: scores.lexical_scores(model, documents) for name, model in self.lexical.items()}
+        return found | {
+            name: measures.lexical_scores(model, documents) for name, model in self.lexical.items()
+        }
 
     @cached_property
     def results(self) -> ClassificationResults:

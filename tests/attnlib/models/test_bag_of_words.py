@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from attnlib.generators.classification import Corpus, Planting, lexicon, planted
 from attnlib.models import document_loss
 from attnlib.models.bag_of_words import BagConfig, BagOfEmbeddings
-from book.chapters.classification.scores import (
+from book.chapters.classification.measures import (
     logistic_regression,
     train_bag_of_embeddings,
 )

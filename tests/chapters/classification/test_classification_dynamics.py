@@ -10,8 +10,8 @@ from attnlib.models.classifier import Classifier, ClassifierConfig
 from attnlib.training import Event
 from attnlib.training.keeping import Snapshots
 from attnlib.widgets import DynamicsExplorer
-from book.chapters.classification import ClassificationDynamics, figures, results, scores
-from book.chapters.classification.scores import Lexical, relevance
+from book.chapters.classification import ClassificationDynamics, figures, measures, tables
+from book.chapters.classification.measures import Lexical, relevance
 from book.chapters.records import paper_grid
 from book.chapters.refusals import ParameterError
 from tests.parameters import profile, quick
@@ -88,7 +88,7 @@ def recorded(corpus, tmp_path_factory):
 
 def scores_of(recorded, corpus):
     return {
-        name: scores.scores_at_checkpoints(snapshots, corpus.test, delta=name == "gold")
+        name: measures.scores_at_checkpoints(snapshots, corpus.test, delta=name == "gold")
         for name, snapshots in recorded.items()
     }
 
@@ -128,7 +128,7 @@ def test_other_documents_train_nothing_and_a_typed_one_is_read_at_each_checkpoin
     assert [len(each.scores("test")["uniform"].right[0]) for each in (p, other)] == [60, 30]
     steps = list(p.kept("seed 20").load())
     assert steps == list(p.moments)
-    typed = scores.text_scores(p.kept("seed 20").load().values(), p.corpus, "superb and dull")
+    typed = measures.text_scores(p.kept("seed 20").load().values(), p.corpus, "superb and dull")
     assert typed["scores"]["α"].shape == (len(steps), 5) and len(typed["predicted"]) == len(steps)
     assert not torch.equal(typed["scores"]["β"][0], typed["scores"]["β"][-1])
 
@@ -157,7 +157,7 @@ def test_scores_are_written_as_they_are_and_further_checkpoints_looked_at(tmp_pa
 
 def test_lexical_scores_are_weights_towards_the_label(corpus):
     weights = torch.randn(len(corpus.vocabulary))
-    run = scores.lexical_scores(Lexical(weights, 1.0, {}), corpus.test)
+    run = measures.lexical_scores(Lexical(weights, 1.0, {}), corpus.test)
     sign = 2 * int(corpus.test.labels[0]) - 1
     first = corpus.test.tokens[: int(corpus.test.lengths[0])]
     np.testing.assert_array_equal(run.beta[0, : len(first)], (sign * weights[first]).numpy())
@@ -175,7 +175,9 @@ def test_the_embedding_only_model_learns_at_the_rate_that_is_asked_for():
 
 def test_documents_over_training_are_what_the_explorer_takes(corpus, recorded):
     runs = scores_of(recorded, corpus)
-    told = scores.documents_over_training(corpus.test, corpus.names, range(3), runs["gold"], runs["uniform"])
+    told = measures.documents_over_training(
+        corpus.test, corpus.names, range(3), runs["gold"], runs["uniform"]
+    )
     assert len(told) == 3
     for row, document in enumerate(told.values()):
         assert document["tokens"] == corpus.test.words(row)
@@ -184,13 +186,15 @@ def test_documents_over_training_are_what_the_explorer_takes(corpus, recorded):
         assert right == runs["gold"].right[:, row].tolist()
         assert float(document["true_relevance"].max()) > 0
     model = Classifier(ClassifierConfig(len(corpus.vocabulary), 4, 4, 4))
-    explorer = DynamicsExplorer(told, (0, 5), classify=lambda text: scores.text_scores([model], corpus, text))
+    explorer = DynamicsExplorer(
+        told, (0, 5), classify=lambda text: measures.text_scores([model], corpus, text)
+    )
     assert "βᵘᶠ" in str(explorer)
-    typed = scores.text_scores([model], corpus, "superb and dull")
+    typed = measures.text_scores([model], corpus, "superb and dull")
     assert typed["tokens"] == ["<bos>", "superb", "and", "dull", "<eos>"]
     assert typed["predicted"][0] in corpus.names and typed["scores"]["α"].shape == (1, 5)
     with pytest.raises(ValueError, match="should have words"):
-        scores.text_scores([model], corpus, "  ")
+        measures.text_scores([model], corpus, "  ")
 
 
 # ---- stages ------------------------------------------------------------------------------------------
@@ -221,7 +225,7 @@ def test_stages_agree_with_the_table_at_the_chosen_checkpoint(corpus, recorded):
 
 def test_kinds_of_planted_tokens_and_where_the_largest_falls(corpus):
     documents = corpus.test
-    kinds = results.token_kinds(corpus, documents)
+    kinds = tables.token_kinds(corpus, documents)
     truth = documents.toward_label(documents.relevance).numpy()
     lengths = documents.lengths.numpy()
     assert ((kinds == 0) == (truth > 0)).all() and ((kinds == 1) == (truth < 0)).all()
@@ -230,7 +234,7 @@ def test_kinds_of_planted_tokens_and_where_the_largest_falls(corpus):
     confounders = "winter harbour trumpet monday iron wolf summer garden violin friday silver swan"
     assert len(set(words[kinds == 2])) > 0 and set(words[kinds == 2]) <= set(confounders.split())
     scores = {"truth": stats.Ragged(truth, lengths), "flat": stats.Ragged(np.zeros_like(truth), lengths)}
-    where = results.largest_by_kind(scores, kinds, results.TOKEN_KINDS).set_index(["score", "kind"])["value"]
+    where = tables.largest_by_kind(scores, kinds, tables.TOKEN_KINDS).set_index(["score", "kind"])["value"]
     assert where["truth", "keyword for the label"] == 1
     assert where["flat", "<bos> or <eos>"] == 1  # of equals the first counts
     assert where.groupby("score").sum().to_numpy() == pytest.approx(1)

@@ -1,4 +1,4 @@
-"""Attention, keyword relevance and gradient influence: definitions, signs, and what is left as it was."""
+"""What words mean to classifiers: definitions, signs, what is left as it was; and the worked example."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from attnlib.generators.classification import Corpus, Documents, Planting, planted
 from attnlib.models import Classifier, ClassifierConfig, document_loss, document_scores
 from attnlib.training import Plan, fit
-from book.chapters.classification.scores import relevance
+from book.chapters.classification.measures import relevance, two_stages
 from book.chapters.dynamics import checkpoint_steps
 
 
@@ -110,3 +110,15 @@ def test_documents_without_known_words_have_values_too(trained: Classifier, corp
     strange: Documents = corpus.encode(["qwerty asdf", "zxcv"], [0, 1])
     found = relevance(trained, strange)
     assert found.lengths.tolist() == [4, 3] and found.delta.isfinite().all()
+
+
+def test_relevance_is_learned_before_attention_and_attention_follows_it():
+    found = two_stages(steps=20).set_index(["score", "word", "step"]).sort_index()["value"]
+    good, plot = found["beta", "good"], found["beta", "plot"]
+    assert (good[0], plot[0]) == (0, 0)
+    assert good[1] == pytest.approx(4 * 2 * 0.5 * 0.5 / 4)  # two of four reviews, half of 1/2
+    assert plot[1] == 0  # raised once and lowered once
+    attention = found["alpha", "good"]
+    assert attention[0] == attention[1] == 0.5  # no word is worth more than another at first
+    assert attention[2] > 0.5 and attention.iloc[1:].is_monotonic_increasing
+    assert (attention + found["alpha", "plot"]).tolist() == pytest.approx([1.0] * 21)

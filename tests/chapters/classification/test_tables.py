@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from book.chapters.classification.recorded import over_models, paper_clause, rises, sets_clause
+from book.chapters.classification.tables import over_models, paper_clause, rises, sets_clause
 
 SHARED = {"measure": "top match", "split": "test", "checkpoints": "held out", "record": "r", "setting": "s"}
 

@@ -191,6 +191,23 @@ def test_a_model_that_is_differentiated_in_training_only():
         attribute(model, IDS[0], method="gradient x embedding")
 
 
+@pytest.mark.parametrize("method", ["gradient x embedding", "integrated gradients", "AttnLRP"])
+@pytest.mark.parametrize("way", ["forward", "backward"])
+def test_an_assertion_of_the_callers_own_is_not_put_in_other_words(way, method):
+    model = made(*FAMILIES["Llama"])
+
+    def wrong(*_):
+        raise AssertionError("the caller's own")
+
+    def hook(module, given, output):
+        if torch.is_grad_enabled():
+            output.register_hook(wrong) if way == "backward" else wrong()
+
+    model.lm_head.register_forward_hook(hook)
+    with pytest.raises(AssertionError, match="the caller's own"):
+        attribute(model, IDS[0], method=method)
+
+
 def test_ctrl_under_lrp_sums_to_the_logit_with_what_positions_add():
     model = made(*FAMILIES["embeddings changed in place"])
     found = attribute(model, IDS[0], target=TARGET, method="LRP, attention held constant")

@@ -280,7 +280,7 @@ def _measured(
 
     Before them, where a span is given, two about it: what it depends on, directly and through what was
     written before it. The token that predicts a single one is no candidate: every prediction is made of it.
-    The text tells the largest sources of the first word that is no blank or sign.
+    The text tells the largest sources of the span as a whole, or of the first word that is no blank or sign.
     """
     if isinstance(following, int):
         every = generate(model, ids, following, {"do_sample": False})[0]
@@ -311,11 +311,10 @@ def _measured(
         scores = {name: each[at - start, :at] for name, each in rows.items()}
         ask(f"{at - start + 1}: {words[at]!r}", scores, words[at], alone=True)
     written = [""] * wholes + words[start:]
-    item = next((i for i, word in enumerate(written) if any(map(str.isalnum, word))), wholes)
-    found = _sources(questions[[*questions][item]], [method, *beside[:1]])
-    return MeasureExplorer(
-        questions, title=title, first=method, written=written, item=item if span is None else 0
-    ), found
+    first_word = next((i for i, word in enumerate(written) if any(map(str.isalnum, word))), wholes)
+    item = first_word if span is None else 0
+    found = _sources([*questions.values()][item], [method, *beside[:1]])
+    return MeasureExplorer(questions, title=title, first=method, written=written, item=item), found
 
 
 def _sources(question: dict[str, Any], measures: list[str]) -> str:

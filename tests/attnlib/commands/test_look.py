@@ -384,14 +384,21 @@ def test_words_that_are_given_take_the_place_of_the_models(models, method, tmp_p
 
 
 def test_a_span_is_asked_about_as_a_whole_first(models, tmp_path, capsys) -> None:
-    writer = str(models / "writer")
-    seen = look(writer, "the cat", "gradient x embedding", continuation=" sat on it", span="at on", say=quiet)
+    writer, said = str(models / "writer"), list[str]()
+    given = {"continuation": " sat on it", "span": "at on", "say": said.append}
+    seen = look(writer, "the cat", "gradient x embedding", **given)
     labels = [item["label"] for item in seen.explorer.items]
     assert labels[:2] == ["'at on', as a whole", "'at on', through what was written before it"]
     assert len(labels) == 2 + len(" sat on it")
     whole, through = seen.explorer.items[:2]
     assert "".join(whole["tokens"]) == "<bos>the cat s" and "".join(through["tokens"]) == "<bos>the cat"
     assert whole["predicted"] == through["predicted"] == "at on"
+    model, tokenizer = load_language_model(writer)
+    ids, place = tokenizer("the cat sat on it", return_tensors="pt")["input_ids"][0], (10, 15)
+    scores = attribute(model, ids, method="gradient x embedding", target_span=place)
+    best = int(scores.argmax())
+    source = pieces(ids.tolist(), tokenizer)[best].strip() or "' '"
+    assert f"'at on' by gradient x embedding: {source} {float(scores[best]):.2g}" in said[-2]
     page = str(tmp_path / "page.html")
     asked = (writer, "the cat", "--continuation", " sat", "-o", page, "--span")
     assert main(["look", *asked, "at"]) == 0  # rollout, too

@@ -29,11 +29,12 @@ SPLITTINGS: dict[str, list[dict[str, Any]]] = {
 MOST = 330_000_000
 """Bytes of the largest file that goes into a page: 150 million weights of 16 bits, and a little more."""
 
+MOST_VALUES = 2**23
+"""What stands in the header of a file, value by value: five for each token of a vocabulary, say."""
+
 
 def check(path: Path) -> str:
     """Refuse a GGUF file that a page cannot compute, and return the licence of one that it can."""
-    from gguf import GGUFReader
-
     if not path.is_file():
         raise ValueError(f"there is no file {path}")
     if path.stat().st_size > MOST:
@@ -42,7 +43,7 @@ def check(path: Path) -> str:
             "150 million weights of 16 bits. Take a smaller model, or weights of 4 or 8 bits"
         )
     try:
-        reader = GGUFReader(path)
+        reader = _read(path)
         tensors = {tensor.name: tensor for tensor in reader.tensors}
         given = {key: field.contents() for key, field in reader.fields.items()}
     except Exception as error:  # the reader raises what numpy raises
@@ -70,6 +71,24 @@ def check(path: Path) -> str:
         if not _is_finite(tensor):
             raise ValueError(f"{path.name} {NO_NUMBER} ({tensor.name})")
     return given.get("general.license") or "see where the model is from"
+
+
+def _read(path: Path) -> Any:
+    """The reader of a GGUF file; a `ValueError` for a header that claims more than a file can hold."""
+    from gguf import GGUFReader
+
+    class Reader(GGUFReader):
+        read = 0
+
+        def _get(self, offset: Any, dtype: Any, count: Any = 1, **named: Any) -> Any:
+            """What stands at a place of the file; behind its end, gguf's own reads nothing, for ever."""
+            self.read += 1
+            found = super()._get(offset, dtype, count, **named)
+            if len(found) < count or self.read > MOST_VALUES:
+                raise ValueError("it claims to hold more than it does, or than any file")
+            return found
+
+    return Reader(path)
 
 
 def knows_chat(path: Path) -> bool:

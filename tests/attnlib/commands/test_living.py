@@ -11,7 +11,7 @@ from attnlib.commands import main
 from attnlib.generators.prompts import encode
 from attnlib.pieces import pieces
 from attnlib.rollout import generate_with_rollout
-from attnlib.widgets.live import packing
+from attnlib.widgets.live import checking, packing
 from tests.browser import open_browser, watched_page
 from tests.explorers import HOSTILE
 from tests.live_page import small_llama, small_tokenizer
@@ -141,6 +141,19 @@ def test_a_model_that_a_page_cannot_compute_is_refused_before_it_is_written(tmp_
     folder = saved(there, tmp_path / "plain", plain)
     assert "no chat template that a page knows" in refusal(capsys, folder, TEXT, "--chat", "-o", page)
     assert not page.exists()
+
+
+@pytest.mark.parametrize(("kind", "count"), [(4, 2**40), (0, 2**62), (8, 2**40), (9, 2**40), (0, 40_000)])
+def test_a_header_that_claims_too_much_is_refused_before_anything_is_made_of_it(
+    kind, count, tmp_path, capsys, monkeypatch
+):
+    """A list of so many numbers, texts or lists, in a file that ends before them, or holds too many."""
+    monkeypatch.setattr(checking, "MOST_VALUES", 30_000)
+    whole = [(3).to_bytes(4, "little"), *(each.to_bytes(8, "little") for each in (0, 1, 1)), b"a"]
+    header = b"GGUF" + b"".join(whole) + (9).to_bytes(4, "little") + kind.to_bytes(4, "little")
+    (tmp_path / "forged.gguf").write_bytes(header + count.to_bytes(8, "little") + bytes(50_000))
+    said = refusal(capsys, tmp_path / "forged.gguf", TEXT)
+    assert "forged.gguf is no whole GGUF file" in said
 
 
 def test_a_file_that_is_too_large_is_refused_before_it_is_read(tmp_path, capsys):

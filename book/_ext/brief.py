@@ -87,14 +87,14 @@ def this_build(config: Config) -> str:
 
 
 class Legend(SphinxTransform):
-    """A line below the box "In one minute" that says what the underline of a number means."""
+    """A line on what the underline of a number means, below a chapter's box or in a `{div} underlined`."""
 
     default_priority = 500
 
     def apply(self, **_: Any) -> None:
         """Put it there."""
-        for box in list(self.document.findall(nodes.admonition)):
-            if "one-minute" in box["classes"]:
+        for box in list(self.document.findall(nodes.Element)):
+            if {"one-minute", "underlined"} & set(box.get("classes", [])):
                 line = nodes.paragraph(classes=["origins"])
                 line += nodes.inline("", "Underlined", classes=[HERE])
                 line += nodes.Text(LEGEND.format(build=this_build(self.config)))

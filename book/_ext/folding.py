@@ -2,9 +2,10 @@
 
 Folds that would stand one directly below the other are one.
 
-A chapter is what opens with its findings ("In one minute"); a page that shows how to do something shows its
-code. One setting, `fold_code` in _config.yml, unfolds all of it. A cell tagged `teaches` stays open; so does
-what a cell shows, unless the cell is tagged `hide-cell`: then its `code_prompt_show` says what is in it.
+A chapter is what opens with its findings ("In one minute"), or the page of its further experiments. A page
+that shows how to do something shows its code. One setting, `fold_code` in _config.yml, unfolds all of it.
+A cell tagged `teaches` stays open; so does what a cell shows, unless the cell is tagged `hide-cell`: then its
+`code_prompt_show` says what is in it.
 """
 
 import json
@@ -12,8 +13,8 @@ from typing import Any
 
 from sphinx.application import Sphinx
 
-FINDINGS = ":class: one-minute"
-"""In the first cell of a chapter."""
+OF_CHAPTER = (":class: one-minute", '"further_of"')
+"""In the first cell of a chapter, and in what is said of the page of its further experiments."""
 
 HIDE = "Hide them"
 """On an open fold whose label does not begin with "Show"."""
@@ -61,7 +62,7 @@ def _labels(cell: dict[str, Any]) -> dict[str, str]:
 
 def fold(app: Sphinx, document: str, source: list[str]) -> None:
     """Fold a chapter as Sphinx reads it; the notebook itself stays as it is."""
-    chapter = app.env.doc2path(document).endswith(".ipynb") and FINDINGS in source[0]
+    chapter = app.env.doc2path(document).endswith(".ipynb") and any(sign in source[0] for sign in OF_CHAPTER)
     if not app.config.fold_code or not chapter:
         return
     notebook = json.loads(source[0])

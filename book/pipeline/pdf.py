@@ -74,7 +74,7 @@ def main() -> int:
     stage, output = build / "pdf-stage", build / "pdf"
     try:
         chromium()
-        assemble(build, stage)
+        assemble(build, stage, divided=False)
         print("book  rendering one page", flush=True)
         pages = render(stage, output, builder="singlehtml")
         print("book  printing it", flush=True)

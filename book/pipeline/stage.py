@@ -29,11 +29,14 @@ from book.chapters.records.runs import Record, read_all
 from .contents import documents
 from .download import write_out
 from .execute import write_whole
+from .further import divide, further_page, redirected, with_pages_below
 from .kept import runs_of
 from .times import beside, chapter_times, copy_without_times, run_times
 from .yours import add_own_runs
 
 STATUS = "book/status.md"
+WHOLE = "whole"
+"""The folder beside the stage with the chapters that have two pages."""
 # The source tree's own table of runs, which Jupyter Book fills when it executes the chapters itself.
 EXECUTION_TABLE = re.compile(r"^```\{nb-exec-table\}\n```$", re.MULTILINE)
 # A comment in the source tree, where a part is to stand that is made with the book.
@@ -87,8 +90,12 @@ def myst_table(head: list[str], rows: list[list[Any]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def assemble(build: Path, stage: Path) -> str:
-    """Lay out in `stage` a source tree that Jupyter Book renders without executing anything."""
+def assemble(build: Path, stage: Path, divided: bool = True) -> str:
+    """Lay out in `stage` a source tree that Jupyter Book renders without executing anything.
+
+    Further experiments have pages of their own, unless `divided` is false. The whole chapters, which readers
+    download, lie beside `stage`.
+    """
     toc = yaml.safe_load(Path("_toc.yml").read_text(encoding="utf-8"))
     config = yaml.safe_load(Path("_config.yml").read_text(encoding="utf-8"))
     config["execute"] = {"execute_notebooks": "off"}
@@ -100,7 +107,8 @@ def assemble(build: Path, stage: Path) -> str:
     shutil.copytree(
         "book", stage / "book", ignore=shutil.ignore_patterns("pipeline", "chapters", "front", "__pycache__")
     )
-    timed = {}
+    shutil.rmtree(whole := stage.with_name(WHOLE), ignore_errors=True)
+    timed, moved = {}, dict[str, dict[str, str]]()
     for document in documents(toc):
         if document.startswith("notebooks/"):
             executed = build / f"{document}.ipynb"
@@ -114,9 +122,12 @@ def assemble(build: Path, stage: Path) -> str:
             (stage / document).parent.mkdir(exist_ok=True)
             timed[Path(document).name] = copy_without_times(executed, stage / f"{document}.ipynb")
             add_own_runs(stage / f"{document}.ipynb")
+            if divided and (sections := divide(stage / f"{document}.ipynb", whole)):
+                moved[Path(document).name] = sections
         elif not document.startswith("book/"):
             shutil.copy(f"{document}.md", stage / f"{document}.md")
-    shutil.copy("_toc.yml", stage)
+    toc = with_pages_below(toc, {f"notebooks/{name}": f"notebooks/{further_page(name)}" for name in moved})
+    (stage / "_toc.yml").write_text(yaml.safe_dump(toc, sort_keys=False), encoding="utf-8")
     (stage / "_config.yml").write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
 
     runs = runs_of(build)
@@ -130,7 +141,10 @@ def assemble(build: Path, stage: Path) -> str:
     }
     for page in stage.rglob("*.md"):
         text = EXECUTION_TABLE.sub(lambda _: status_table(runs, status), page.read_text(encoding="utf-8"))
-        page.write_text(PART.sub(partial(made, page, of_the_build, stage), text), encoding="utf-8")
+        text = PART.sub(partial(made, page, of_the_build, stage), text)
+        page.write_text(redirected(text, moved), encoding="utf-8")
+    for page in stage.rglob("*.ipynb"):
+        page.write_text(redirected(page.read_text(encoding="utf-8"), moved), encoding="utf-8")
     return line(found)
 
 
@@ -179,6 +193,9 @@ def publish(pages: Path, html: Path) -> None:
     ):  # source maps, half of the bytes; the theme's templates
         for path in pages.rglob(pattern):
             path.unlink()
+    for chapter in html.with_name(WHOLE).glob("*.ipynb"):
+        for page in (chapter.stem, further_page(chapter.stem)):
+            shutil.copy(chapter, pages / f"_sources/notebooks/{page}.ipynb")
     write_out(pages)
     put_model(pages)
     before = html.with_name("html.before")

@@ -7,10 +7,17 @@ import yaml
 from bs4 import BeautifulSoup
 
 from book.pipeline.contents import documents
+from book.pipeline.further import further_page
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = list(documents(yaml.safe_load((ROOT / "_toc.yml").read_text())))
 CHAPTERS = [document for document in DOCUMENTS if document.startswith("notebooks/")]
+FURTHER = [
+    further_page(chapter)
+    for chapter in CHAPTERS
+    if '"## Further experiments\\n"' in (ROOT / f"{chapter}.ipynb").read_text()
+]
+"""The second pages of chapters."""
 
 
 @functools.cache

@@ -23,9 +23,10 @@ from book.chapters.findings.claims import CLAIMS
 from book.chapters.findings.finding import VERDICTS
 from book.chapters.records.reproduced import SAME, reproduced
 from book.chapters.records.runs import RECORDED, SMOKE, read_all
+from book.pipeline.further import further_page
 from tests.browser import canvas_hash, drawn, watched_page
 
-from .built import CHAPTERS, DOCUMENTS, parsed
+from .built import CHAPTERS, DOCUMENTS, FURTHER, parsed
 
 LAST = CHAPTERS.index("notebooks/random_programs") + 1
 """The chapters before the page on speed."""
@@ -140,20 +141,20 @@ OPEN_TABLES = 7
 """So many tables of a chapter are open; more, and a reader looks for the one that matters."""
 
 
-@pytest.mark.parametrize("chapter", CHAPTERS)
+@pytest.mark.parametrize("chapter", [*CHAPTERS, *FURTHER])
 def test_few_tables_are_open_and_code_only_where_it_teaches(html: Path, chapter: str) -> None:
     article = parsed(html / f"{chapter}.html").find("article")
     shown = [each for each in article.select("div.cell_output table") if not each.find_parent("details")]
     assert len(shown) <= OPEN_TABLES
     assert not [each for each in article.select("section.attnx, .attnx") if each.find_parent("details")]
-    cells = article.select("div.cell") if article.select_one(".one-minute") else []
+    cells = article.select("div.cell") if article.select_one(".one-minute, .underlined") else []
     unfolded = [
         cell for cell in cells if cell.select_one("div.cell_input") and not cell.select_one("details")
     ]
     assert all("tag_teaches" in cell["class"] for cell in unfolded)
 
 
-@pytest.mark.parametrize("chapter", CHAPTERS)
+@pytest.mark.parametrize("chapter", [*CHAPTERS, *FURTHER])
 def test_every_figure_and_table_of_a_chapter_has_its_numbers_below_it(html: Path, chapter: str) -> None:
     path = html / f"{chapter}.html"
     article = parsed(path).find("article")
@@ -185,14 +186,14 @@ SHARE, NUMBER = re.compile(r"^(accuracy|exact match|agreement)\b"), re.compile(r
 """What columns of shares are called, and the number that a cell begins with."""
 
 
-@pytest.mark.parametrize("chapter", CHAPTERS)
+@pytest.mark.parametrize("chapter", [*CHAPTERS, *FURTHER])
 def test_no_sentence_tells_what_only_a_program_understands(html: Path, chapter: str) -> None:
     """A run may lack a number; its sentence then has a dash."""
     told = [each.get_text() for each in parsed(html / f"{chapter}.html").select("article .pasted-text")]
     assert [each for each in told if RAW.search(each) or "inf" in each.split()] == []
 
 
-@pytest.mark.parametrize("chapter", CHAPTERS)
+@pytest.mark.parametrize("chapter", [*CHAPTERS, *FURTHER])
 def test_a_brief_number_opens_to_its_interval(html: Path, chapter: str) -> None:
     """The keyboard reaches it, and the title begins with the number that the text shows."""
     page = parsed(html / f"{chapter}.html")
@@ -210,6 +211,22 @@ def test_a_line_below_the_box_says_which_numbers_are_of_this_build(html: Path, c
     assert line.select_one(".of-this-build") and "this build (profile" in line.get_text()
 
 
+@pytest.mark.parametrize("second", FURTHER)
+def test_further_experiments_have_a_page_that_the_chapter_lists(html: Path, second: str) -> None:
+    """Older addresses of a section lead to its entry in the list; both pages offer the whole notebook."""
+    first = second.removesuffix("_further")
+    chapter, page = (parsed(html / f"{each}.html").find("article") for each in (first, second))
+    sections = [each["id"] for each in page.select("section section") if each.find("h2", recursive=False)]
+    entries = chapter.select("#further-experiments ul > li, #lens-further ul > li")
+    listed = [entry.a["href"] for entry in entries]
+    assert listed == [f"{Path(second).name}.html#{section}" for section in sections] and sections
+    assert [entry.span["id"] for entry in entries] == sections
+    assert "One notebook computes both pages" in page.get_text() and chapter.select_one("#run-it-again")
+    sources = [html / f"_sources/{each}.ipynb" for each in (first, second)]
+    assert sources[0].read_bytes() == sources[1].read_bytes()
+    assert "## Further experiments" in sources[0].read_text() and "_further" not in sources[0].read_text()
+
+
 def test_numbers_of_the_run_are_told_from_recorded_ones(html: Path) -> None:
     page = parsed(html / "notebooks/attribution_benchmark.html")
     said = [each.get_text() for each in page.select("article abbr.of-this-build")]
@@ -217,7 +234,7 @@ def test_numbers_of_the_run_are_told_from_recorded_ones(html: Path) -> None:
     assert not page.select(".one-minute .of-this-build")  # the box is of the recorded run
 
 
-@pytest.mark.parametrize("chapter", CHAPTERS)
+@pytest.mark.parametrize("chapter", [*CHAPTERS, *FURTHER])
 def test_no_table_shows_what_only_a_program_understands(html: Path, chapter: str) -> None:
     """And one without rows says so in its caption."""
     article = parsed(html / f"{chapter}.html").find("article")
@@ -240,16 +257,17 @@ NUMBERED = re.compile(r"(Figure|Table) \d+(\.\d+)?")
 def test_figures_and_tables_are_counted_captioned_and_referred_to(html: Path) -> None:
     """By chapter and in the order of the page; a word that stands for a number has been turned into it."""
     for place, document in enumerate(CHAPTERS, 1):
-        article = parsed(html / f"{document}.html").find("article")
+        pages = [document, *({further_page(document)} & {*FURTHER})]
         counted = {"Figure": 0, "Table": 0}
-        for figure in article.select("div.cell_output figure"):
-            kind, number = figure.select_one(".caption-number").get_text().split()
-            counted[kind] += 1
-            chapter = place if place <= LAST else place + 1  # the page on speed is counted, too
-            assert number == f"{chapter}.{counted[kind]}", figure["id"]
-            assert kind == ("Table" if figure.find("table") else "Figure") and figure["id"]
-            assert len(figure.select_one(".caption-text").get_text()) > 10
-        assert not re.findall(r"(?:Figure|Table) [a-z]+(?:-[a-z0-9]+)+", article.get_text())
+        for article in (parsed(html / f"{page}.html").find("article") for page in pages):
+            for figure in article.select("div.cell_output figure"):
+                kind, number = figure.select_one(".caption-number").get_text().split()
+                counted[kind] += 1
+                chapter = place if place <= LAST else place + 1  # the page on speed is counted, too
+                assert number == f"{chapter}.{counted[kind]}", figure["id"]
+                assert kind == ("Table" if figure.find("table") else "Figure") and figure["id"]
+                assert len(figure.select_one(".caption-text").get_text()) > 10
+            assert not re.findall(r"(?:Figure|Table) [a-z]+(?:-[a-z0-9]+)+", article.get_text())
     for document in ("index", "book/performance"):
         article = parsed(html / f"{document}.html").find("article")
         numbers = [each.get_text().strip() for each in article.select(".caption-number")]
@@ -257,7 +275,7 @@ def test_figures_and_tables_are_counted_captioned_and_referred_to(html: Path) ->
         assert all(NUMBERED.fullmatch(number) for number in numbers)
 
 
-@pytest.mark.parametrize("document", ["index", *CHAPTERS, "book/performance"])
+@pytest.mark.parametrize("document", ["index", *CHAPTERS, *FURTHER, "book/performance"])
 def test_alternative_texts_say_what_is_to_be_seen(html: Path, document: str) -> None:
     """More than the form: numbers of what is drawn."""
     article = parsed(html / f"{document}.html").find("article")
@@ -364,10 +382,10 @@ def test_references_are_listed_by_author_and_year(html: Path) -> None:
     assert first_authors == sorted(first_authors)
 
 
-@pytest.mark.parametrize("document", DOCUMENTS)
+@pytest.mark.parametrize("document", [*DOCUMENTS, *FURTHER])
 def test_pages_are_small(html: Path, document: str) -> None:
     # The first page and the slider's have models in them that the reader asks: as much as a chapter.
-    chapter = document in CHAPTERS or document in ("index", "book/slider")
+    chapter = document in (*CHAPTERS, *FURTHER, "index", "book/slider")
     allowed = 3 * LIMIT if chapter else 2 * LIMIT if "/api/" in document else LIMIT
     if document == "notebooks/rasp_languages":  # it has the weights of models in it: chapters.trying.ROOM
         allowed += LIMIT

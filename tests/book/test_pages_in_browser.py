@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page
 
 from tests.browser import drawn, watched_page
 
-from .built import CHAPTERS, DOCUMENTS
+from .built import CHAPTERS, DOCUMENTS, FURTHER
 
 pytestmark = pytest.mark.book
 
@@ -110,7 +110,7 @@ def some_first(documents: list[str], alike: str, first: set[str]) -> list[Any]:
 @pytest.mark.parametrize(
     "document",
     some_first(
-        [*DOCUMENTS, "search", "genindex", "py-modindex", "_modules/index"],
+        [*DOCUMENTS, *FURTHER, "search", "genindex", "py-modindex", "_modules/index"],
         "book/api/",
         {"book/api/stats", "book/api/rollout"},
     ),

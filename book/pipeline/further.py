@@ -1,0 +1,147 @@
+"""A chapter's further experiments, on a page of their own below the chapter's.
+
+A chapter is one notebook, which readers download and run as a whole. When its page is rendered, the section
+"Further experiments" becomes a second page. In its place the chapter has a list of links to its sections.
+"""
+
+import re
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell
+
+from book.chapters.findings.finding import slug
+
+HEADING = re.compile(r"(?:\([\w-]+\)=\n)?## Further experiments\n*")
+"""The section's heading, with a label if there is one."""
+
+SECTION = re.compile(r"^(?=\([\w-]+\)=\n## |(?<!\)=\n)## )", re.MULTILINE)
+"""Where a section begins: at its heading, or at the label before it."""
+
+BELOW = re.compile(r"^##(?P<depth>#+) (?P<words>.+)$", re.MULTILINE)
+TITLE = re.compile(r"^# (?P<words>.+?)(?: \(.+\))?$", re.MULTILINE)
+LINK = re.compile(r"(?<=\]\()(?P<folder>/?(?:notebooks/)?)(?P<page>\w+)\.ipynb#(?P<anchor>[\w-]+)(?=\))")
+
+INTRODUCTION = """# Further experiments: {title}
+
+These experiments belong to the chapter [{title}]({chapter}.ipynb). One notebook computes both pages. Its
+setup and its parameters are on the chapter's page.
+
+```{{div}} underlined
+```
+
+{text}"""
+LIST = """{heading}
+
+These experiments are on [a page of their own]({name}.ipynb):
+
+{entries}"""
+ENTRY = '* <span id="{anchor}"></span>[{words}]({name}.ipynb#{anchor})'
+"""Whoever followed an older address of the section arrives at the link to it."""
+
+
+def divided(cells: Iterable[NotebookNode]) -> tuple[list[NotebookNode], list[NotebookNode]]:
+    """The cells of a chapter's two pages. The second has no text if there are no further experiments.
+
+    Both have all code cells in their order, since any of them may tell numbers of the text. What cells of the
+    other page show is left out.
+    """
+    pages: tuple[list[NotebookNode], list[NotebookNode]] = ([], [])
+    inside = False
+    for cell in cells:
+        if cell.cell_type == "code":
+            pages[inside].append(cell)
+            pages[not inside].append(silent(cell))
+            continue
+        for number, text in enumerate(filter(str.strip, SECTION.split(cell.source))):
+            if SECTION.match(text):
+                heading = HEADING.match(text)
+                inside = heading is not None
+                if heading:
+                    pages[0].append(new_markdown_cell(heading[0].strip(), id=f"{cell.id}-list"))
+            pages[inside].append(new_markdown_cell(text.strip(), id=f"{cell.id}-{number}"))
+    return pages
+
+
+def silent(cell: NotebookNode) -> NotebookNode:
+    """A code cell that is not on the page, and tells its numbers."""
+    told = [output for output in cell.outputs if "scrapbook" in output.get("metadata", {})]
+    tags = dict.fromkeys([*cell.metadata.get("tags", []), "remove-cell"])
+    metadata = {**cell.metadata, "tags": [*tags]}
+    return new_code_cell(cell.source, id=cell.id, outputs=told, metadata=metadata)
+
+
+def further_page(chapter: str) -> str:
+    """The name of a chapter's second page."""
+    return f"{chapter}_further"
+
+
+def divide(path: Path, whole: Path) -> dict[str, str]:
+    """Divides an executed chapter of the stage into two pages, if it has further experiments.
+
+    Args:
+        path: the chapter.
+        whole: a folder that then has the chapter as it was.
+
+    Returns:
+        the name of the second page, by the anchor of every section on it; empty if there is no second page.
+    """
+    chapter = nbformat.read(path, as_version=4)
+    first, second = divided(chapter.cells)
+    if not (texts := [cell for cell in second if cell.cell_type == "markdown"]):
+        return {}
+    name, title = further_page(path.stem), title_of(first)
+    sections = {
+        slug(found["words"]): found["words"]
+        for cell in texts
+        for found in BELOW.finditer(cell.source)
+        if found["depth"] == "#"
+    }
+    entries = [ENTRY.format(anchor=anchor, words=words, name=name) for anchor, words in sections.items()]
+    for cell in first:
+        if cell.cell_type == "markdown" and HEADING.fullmatch(cell.source):
+            cell.source = LIST.format(heading=cell.source, name=name, entries="\n".join(entries))
+    opening = HEADING.sub("", texts[0].source, count=1)
+    texts[0].source = INTRODUCTION.format(title=title, chapter=path.stem, text=opening)
+    for cell in texts:
+        cell.source = BELOW.sub(r"#\g<depth> \g<words>", cell.source)
+    whole.mkdir(exist_ok=True)
+    shutil.copy(path, whole)
+    of = {**chapter.metadata, "further_of": path.stem}
+    for cells, metadata, target in ((first, chapter.metadata, path), (second, of, path.with_stem(name))):
+        page = nbformat.from_dict({**chapter, "metadata": metadata, "cells": cells})
+        nbformat.write(page, target)
+    return dict.fromkeys(sections, name)
+
+
+def title_of(cells: Iterable[NotebookNode]) -> str:
+    """A chapter's title without the study in brackets."""
+    return next(found["words"] for cell in cells if (found := TITLE.search(cell.source)))
+
+
+def with_pages_below(toc: Any, further: Mapping[str, str]) -> Any:
+    """A table of contents in which the chapters have their second pages, by the document, as sections."""
+    if isinstance(toc, list):
+        return [with_pages_below(each, further) for each in toc]
+    if not isinstance(toc, dict):
+        return toc
+    below = (
+        {"sections": [{"file": further[toc["file"]], "title": "Further experiments"}]}
+        if toc.get("file") in further
+        else {}
+    )
+    return {key: with_pages_below(value, further) for key, value in toc.items()} | below
+
+
+def redirected(text: str, moved: Mapping[str, Mapping[str, str]]) -> str:
+    """Text of a page whose links to sections lead to the pages that have them, by chapter and anchor."""
+
+    def link(found: re.Match[str]) -> str:
+        page = moved.get(found["page"], {}).get(found["anchor"], found["page"])
+        return f"{found['folder']}{page}.ipynb#{found['anchor']}"
+
+    return LINK.sub(link, text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 from statsmodels.stats.proportion import confint_proportions_2indep
 
-from book.chapters.copying.head_results import AT_SIZE, SECOND, SIZE, of_bases
+from book.chapters.copying.tables import AT_SIZE, SECOND, SIZE, of_bases
 from book.chapters.findings.finding import Claim, Outcome, each_of, fraction, number, one, there
 from book.chapters.findings.rules import above, every, within
 from book.chapters.records import paper_figures

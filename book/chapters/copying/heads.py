@@ -24,10 +24,16 @@ from attnlib.models.base import seeded
 from attnlib.models.copier import Copier, CopierConfig, copying_loss, copying_scores
 from attnlib.training import Plan
 from book.chapters.chapter import Chapter, Run, Setup, Trained
-from book.chapters.copying import learning
-from book.chapters.copying.head_results import Graded, HeadResults
-from book.chapters.copying.learning import GOOD_ABOVE, ORDERS
 from book.chapters.copying.measures import PREFERENCES, HeadLooks, initial_preference
+from book.chapters.copying.tables import (
+    GOOD_ABOVE,
+    ORDERS,
+    Graded,
+    HeadResults,
+    head_grades,
+    learned_at,
+    run_grades,
+)
 from book.chapters.dynamics import checkpoint_steps
 from book.chapters.parameters import Count, Rate
 from book.chapters.processes import processes, train_side_by_side
@@ -167,8 +173,8 @@ class CopyingHeads(Chapter):
     def _graded(self, tables: Sequence[pd.DataFrame]) -> Graded:
         nothing = pd.DataFrame(columns=["head", "order", "step", "accuracy"])
         curves = pd.concat(tables, ignore_index=True) if tables else nothing
-        runs = learning.run_grades(curves)
-        return Graded(curves, runs, learning.head_grades(runs))
+        runs = run_grades(curves)
+        return Graded(curves, runs, head_grades(runs))
 
     def _graded_once(self, heads: Sequence[int], order: int) -> pd.DataFrame:
         name = f"heads {heads[0]} to {heads[-1]}, order {order}"
@@ -277,7 +283,7 @@ class CopyingHeads(Chapter):
 
     def head_results(self, graded: Graded, together: pd.DataFrame) -> HeadResults:
         """All that is said of heads."""
-        times = learning.learned_at(together, GOOD_ABOVE) if len(together) else pd.DataFrame()
+        times = learned_at(together, GOOD_ABOVE) if len(together) else pd.DataFrame()
         leads = self.found_by_good(times) if len(times) else None
         return HeadResults(graded, self.preferences(graded), together, times, leads, self.together_steps)
 

@@ -16,10 +16,16 @@ from attnlib.generators.order import chunks
 from attnlib.models.copier import Copier, CopierConfig, copying_loss, copying_scores
 from attnlib.training.keeping import Snapshots
 from book.chapters.chapter import Run, Setup
-from book.chapters.copying import learning
-from book.chapters.copying.head_results import HeadResults
 from book.chapters.copying.heads import CopyingHeads, HeadRun
 from book.chapters.copying.measures import CopyingLooks
+from book.chapters.copying.tables import (
+    HeadResults,
+    curves_over_seeds,
+    differences_learned,
+    learned_at,
+    median_steps,
+    shares_learned,
+)
 from book.chapters.dynamics import checkpoint_steps
 from book.chapters.parameters import Count, Different, Growing, Rate, among
 
@@ -222,10 +228,10 @@ class SequenceCopying(CopyingHeads):
 
     def learning(self, curves: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
         """When seeds learn (`learned_at`), how many learn in time (`shares_learned`), and the KTIW signal."""
-        times = learning.learned_at(curves, self.learned)
+        times = learned_at(curves, self.learned)
         even = {f"{task.name}, uniform": task.name for task in [*self.doses, self.repeated]}
-        hints = learning.curves_over_seeds(curves[curves["task"].isin(even)], ["auc", "largest"])
-        return times, learning.shares_learned(times, self.budgets), hints.replace({"task": even})
+        hints = curves_over_seeds(curves[curves["task"].isin(even)], ["auc", "largest"])
+        return times, shares_learned(times, self.budgets), hints.replace({"task": even})
 
     def explored(self, models: Sequence[tuple[str, int]]) -> dict[str, Any]:
         """One sequence in several models over training, as the explorer takes it: maps side by side."""
@@ -254,7 +260,7 @@ class SequenceCopying(CopyingHeads):
         """The KTIW signal of each number of symbols, early on, and how many seeds learn it in time."""
         at = hints[(hints["metric"] == "auc") & (hints["step"] == self.early)].set_index("task")
         within = shares[shares["budget"] == self.budgets[0]].set_index("task")
-        half, rows = learning.median_steps(times).set_index("task")["value"], []
+        half, rows = median_steps(times).set_index("task")["value"], []
         for task in self.doses:
             found: dict[str, Any] = {"name": str(task.symbols)}
             for axis, row in (("x", at.loc[task.name]), ("y", within.loc[task.name])):
@@ -279,8 +285,8 @@ class SequenceCopying(CopyingHeads):
         """What is recorded: shares that learn, their differences, median steps, KTIW signals."""
         main = [self.hard.name, self.easy.name, self.repeated.name]
         counts = shares.assign(metric="learned")
-        apart = learning.differences_learned(shares[shares["task"].isin(main)], self.hard.name)
-        medians = learning.median_steps(times).assign(metric="median step")
+        apart = differences_learned(shares[shares["task"].isin(main)], self.hard.name)
+        medians = median_steps(times).assign(metric="median step")
         at = hints[hints["step"].isin([self.early, self.uniform_steps])]
         at = at.replace({"metric": {"auc": "hint (AUC)", "largest": "largest relevance"}})
         tables = [counts, apart.assign(metric=f"learned, less {self.hard.name}"), medians, at]

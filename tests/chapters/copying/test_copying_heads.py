@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from book.chapters.copying import SequenceCopying, learning
-from book.chapters.copying.head_results import Graded
+from book.chapters.copying import SequenceCopying, tables
+from book.chapters.copying.tables import Graded
 from book.chapters.refusals import ParameterError
 from tests.parameters import profile, quick
 
@@ -31,8 +31,8 @@ def invented(given):
             for step, accuracy in enumerate(ends[grade])
         ]
     )
-    runs = learning.run_grades(curves)
-    return Graded(curves, runs, learning.head_grades(runs))
+    runs = tables.run_grades(curves)
+    return Graded(curves, runs, tables.head_grades(runs))
 
 
 ALL = dict(enumerate([["bad"] * 3] * 4 + [["good"] * 3] * 3 + [["neither"]]))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from book.chapters.copying import SequenceCopying, learning
+from book.chapters.copying import SequenceCopying, tables
 from book.chapters.records import paper_figures
 from book.chapters.refusals import ParameterError
 from tests.parameters import profile, quick, smallest
@@ -126,7 +126,7 @@ def test_the_set_up_says_in_words_what_was_trained_in_half_precision():
 
 def test_what_is_recorded_is_of_all_models_and_of_heads(chapter, found):
     curves, times, shares, hints = found
-    assert times.equals(learning.learned_at(curves, 0.3)) and set(hints["task"]) < set(times["task"])
+    assert times.equals(tables.learned_at(curves, 0.3)) and set(hints["task"]) < set(times["task"])
     graded = chapter.grade_heads()
     heads = chapter.head_results(graded, chapter.train_together(graded))
     rows, of_heads = chapter.all_rows(curves, heads), heads.rows()

@@ -11,7 +11,7 @@ import pandas as pd
 from attnlib.benchmarking.scoring import features
 from book.chapters.attribution_benchmark.settings import FURTHER, SETTINGS
 from book.chapters.copying.claims import LONGER, STUDY_SIZE, TELLS
-from book.chapters.copying.head_results import SECOND
+from book.chapters.copying.tables import SECOND
 from book.chapters.faithfulness_metrics.predictions import PREDICTIONS, TODAY
 from book.chapters.faithfulness_metrics.protocols import called
 from book.chapters.findings.rules import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED

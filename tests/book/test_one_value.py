@@ -14,7 +14,7 @@ from book.chapters.findings.claims import CLAIMS
 from book.chapters.findings.finding import NOT_REPRODUCED, REPRODUCED, find
 from book.chapters.flow import tables
 from book.chapters.flow.claims import CORPORA
-from book.chapters.flow.layer_agreement import FLOW, ROLLOUT
+from book.chapters.flow.measures import FLOW, ROLLOUT
 from book.chapters.records import came_with_the_book
 
 ROOT = Path(__file__).parents[2]

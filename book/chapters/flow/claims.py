@@ -21,7 +21,7 @@ from book.chapters.findings.finding import (
 )
 from book.chapters.findings.rules import beside
 from book.chapters.flow import tables
-from book.chapters.flow.layer_agreement import BLANK_OUT, FLOW, GRADIENT, RAW, ROLLOUT, WITH_CLS, WORDS
+from book.chapters.flow.measures import BLANK_OUT, FLOW, GRADIENT, RAW, ROLLOUT, WITH_CLS, WORDS
 from book.chapters.records import paper_figures
 
 TABLES = {BLANK_OUT: "Quantifying Attention Flow Table 1", GRADIENT: "Quantifying Attention Flow Table 2"}

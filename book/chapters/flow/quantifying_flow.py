@@ -30,7 +30,7 @@ from book.chapters.flow.agreement import (
     templates,
     vocabulary_of,
 )
-from book.chapters.flow.layer_agreement import (
+from book.chapters.flow.measures import (
     FLOW,
     OVER_NULL,
     RAW,

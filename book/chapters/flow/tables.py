@@ -10,7 +10,7 @@ import pandas as pd
 from attnlib import plots
 from attnlib.stats import corrected, p_over_seeds, summarise, table_over_seeds
 from book.chapters.findings.finding import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
-from book.chapters.flow.layer_agreement import BLANK_OUT, FLOW, OVER_NULL, RAW, ROLLOUT, WORDS
+from book.chapters.flow.measures import BLANK_OUT, FLOW, OVER_NULL, RAW, ROLLOUT, WORDS
 from book.chapters.records import made_alike
 
 MODEL = ["data", "causal", "untrained", "seed"]

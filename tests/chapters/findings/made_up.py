@@ -15,7 +15,7 @@ from book.chapters.copying.tables import SECOND
 from book.chapters.faithfulness_metrics.predictions import PREDICTIONS, TODAY
 from book.chapters.faithfulness_metrics.protocols import called
 from book.chapters.findings.rules import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
-from book.chapters.flow.layer_agreement import FLOW, RAW, ROLLOUT, WITH_CLS, WORDS
+from book.chapters.flow.measures import FLOW, RAW, ROLLOUT, WITH_CLS, WORDS
 from book.chapters.flow.tables import ADVANTAGE, AGREEMENT
 from book.chapters.generative.claims import MODEL, NEEDLE
 from book.chapters.generative.needle import MEAN_ROLLOUT

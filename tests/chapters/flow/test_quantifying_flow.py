@@ -11,7 +11,7 @@ from attnlib.generators.tokenizer import char_tokenizer
 from attnlib.models.pretrained import ModelUnavailable
 from attnlib.stats import corrected
 from book.chapters.flow import QuantifyingFlow, tables
-from book.chapters.flow.layer_agreement import BLANK_OUT, FLOW, RAW, ROLLOUT, WORDS
+from book.chapters.flow.measures import BLANK_OUT, FLOW, RAW, ROLLOUT, WORDS
 from book.chapters.flow.quantifying_flow import FlowRun
 from book.chapters.records import paper_figures
 from book.chapters.refusals import ParameterError

@@ -12,7 +12,8 @@ from torch import nn
 from attnlib.models import Transformer, TransformerConfig
 from attnlib.rollout.core import rollout_by_definition
 from book.chapters.flow.agreement import Sentence, SentenceTask, templates, vocabulary_of
-from book.chapters.flow.layer_agreement import (
+from book.chapters.flow.figures import sentence_map
+from book.chapters.flow.measures import (
     ANY_QUERY,
     BLANK_OUT,
     DENSE,
@@ -29,11 +30,10 @@ from book.chapters.flow.layer_agreement import (
     WORDS,
     agreement_rows,
     blanked,
+    dense_rank_correlation,
     gradient_size,
-    sentence_map,
     subject_rows,
 )
-from book.chapters.flow.published_ranks import dense_rank_correlation
 
 FOUND = templates(12, seed=4)
 TASK = SentenceTask(vocabulary_of([*FOUND, *templates(300, seed=5)], more_than=0))

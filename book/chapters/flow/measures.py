@@ -40,7 +40,6 @@ from attnlib.rollout.null import null_ratio, uniform_causal_rollout
 from attnlib.rollout.value_slot import follow_layers
 from attnlib.stats.rank_measures import spearman
 from book.chapters.flow.agreement import Sentence, SentenceTask, TokenizedTask
-from book.chapters.flow.published_ranks import dense_rank_correlation
 
 RAW, ROLLOUT, FLOW, OVER_NULL = "raw attention", "rollout", "flow", "rollout over null"
 EARLIER = "earlier word first"
@@ -108,7 +107,7 @@ def subject_rows(
     return pd.concat(tables, ignore_index=True)
 
 
-class _Seen:
+class SentenceScores:
     """Scores (`[layer batch key]`), relevance and counted items of sentences of one length, each by name."""
 
     def __init__(
@@ -144,7 +143,7 @@ def _seen(
     sentences: Sequence[Sentence],
     ways: Sequence[str],
     slips: Collection[str],
-) -> Iterator[tuple[list[int], _Seen]]:
+) -> Iterator[tuple[list[int], SentenceScores]]:
     """Sentences of one length at a time, so that no padding has to be thought of; with their places."""
     groups = defaultdict[int, list[int]](list)
     for place, sentence in enumerate(sentences):
@@ -152,7 +151,7 @@ def _seen(
     for _, group in sorted(groups.items()):
         for start in range(0, len(group), TOGETHER):
             places = group[start : start + TOGETHER]
-            yield places, _Seen(model, task, [sentences[place] for place in places], ways, slips)
+            yield places, SentenceScores(model, task, [sentences[place] for place in places], ways, slips)
 
 
 @torch.no_grad()
@@ -246,20 +245,32 @@ def _check(given: Collection[str], allowed: Sequence[str], what: str) -> None:
         raise ValueError(f"{what} should be among {', '.join(allowed)}; got {unknown}")
 
 
-def sentence_map(
-    model: nn.Module, task: SentenceTask | TokenizedTask, sentence: Sentence
-) -> tuple[list[str], Float[Tensor, "row key"], int]:
-    """All scores of one sentence, each scaled so that its largest is 1."""
-    seen = _Seen(model, task, [sentence], (RAW, ROLLOUT, FLOW), ())
-    named = {
-        f"{way} {layer}": row[0]
-        for way in (RAW, ROLLOUT, FLOW)
-        for layer, row in enumerate(seen.scores[way], 1)
-    }
-    named |= {name: row[0] for name, row in seen.relevance.items()}
-    rows = torch.stack([*named.values()])
-    batch = task.batch([sentence]).to(next(model.parameters()).device)
-    query = batch.input_ids.shape[1] - 1 if task.at_end else 0
-    with evaluating(model), torch.no_grad():
-        predicted = int(model(**batch.inputs).logits[0, query].argmax())
-    return [*named], rows / rows.amax(1, keepdim=True), predicted
+def dense_rank_correlation(
+    x: Float[np.ndarray, "row token"],
+    y: Float[np.ndarray, "*checkpoint row token"],
+    mask: Bool[np.ndarray, "row token"],
+) -> Float[np.ndarray, "*checkpoint row"]:
+    r"""The rank correlation that the authors' code computes, to be shown beside Spearman's.
+
+    It is $1 - 6 \sum_i d_i^2 / (n (n^2 - 1))$, with $d_i$ the difference of dense ranks.
+
+    Dense ranks count up by one per *different* value. The formula is Spearman's where no values are tied;
+    where they are it is not: a constant has no correlation of 0, and may get one of -.6.
+    """
+    n = mask.sum(-1)
+    apart = np.where(mask, _dense_ranks(x, mask) - _dense_ranks(y, mask), 0.0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(n > 1, 1 - 6 * (apart**2).sum(-1) / (n * (n**2 - 1.0)), np.nan)
+
+
+def _dense_ranks(
+    values: Float[np.ndarray, "*checkpoint row token"], mask: Bool[np.ndarray, "row token"]
+) -> Float[np.ndarray, "*checkpoint row token"]:
+    """1 for the smallest value of a row, 2 for the next different one, ..."""
+    filled = np.where(mask, values, np.inf)
+    order = np.argsort(filled, axis=-1, kind="stable")
+    ordered = np.take_along_axis(filled, order, -1)
+    steps = np.concatenate([np.ones_like(ordered[..., :1]), ordered[..., 1:] != ordered[..., :-1]], -1)
+    ranks = np.empty_like(filled)
+    np.put_along_axis(ranks, order, steps.cumsum(-1), -1)
+    return ranks

@@ -7,7 +7,7 @@ from attnlib.generators.rasp import Language
 from attnlib.models.stored import StoredModel, stored_model, stored_models
 from attnlib.widgets import ModelExplorer
 from attnlib.widgets.attention_explorer import Attention
-from book.chapters.lens.heads import lines_on_heads
+from book.chapters.lens.measures import lines_on_heads
 from book.chapters.readings import reading
 from book.chapters.trying import to_try
 

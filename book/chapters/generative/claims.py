@@ -8,7 +8,7 @@ import pandas as pd
 
 from book.chapters.findings.finding import Claim, NotRunError, Outcome, number, one, percent, there
 from book.chapters.findings.rules import above, every
-from book.chapters.generative.needle import MEAN_ROLLOUT
+from book.chapters.generative.measures import MEAN_ROLLOUT
 
 NEEDLE = "needle in top 5 of the facts, filtered: "
 """The test of rollout: is a token of the right fact among the five of all facts that it ranks highest, once

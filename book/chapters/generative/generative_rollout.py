@@ -14,19 +14,16 @@ from attnlib.generators.prompts import EXAMPLES
 from attnlib.models.pretrained import DEFAULT, TINY
 from attnlib.rollout import UNINFORMATIVE
 from attnlib.rollout.generative import informative
-from attnlib.stats import summarise
 from book.chapters.chapter import Chapter
-from book.chapters.generative.names import FORMS, MOST, items, name_rows
-from book.chapters.generative.needle import (
-    AMONG,
+from book.chapters.generative.measures import (
     COMPARED,
     MEAN_ROLLOUT,
     NeedleRun,
+    mass_by_kind,
     needle_ranks,
-    needle_table,
 )
+from book.chapters.generative.names import FORMS, MOST, items, name_rows
 from book.chapters.generative.study import filtered_by_study
-from book.chapters.generative.word_kinds import mass_by_kind
 from book.chapters.parameters import Count, Prompt, Seed, Several, Text
 from book.chapters.refusals import refuse_model_name
 
@@ -100,37 +97,3 @@ class GenerativeRollout(Chapter):
         """What every measure says of the texts of names, each form's below the other's; see `names`."""
         asked = [each for form in FORMS for each in items(tokenizer, self.names, form)]
         return name_rows(model, asked, only_answered=self.model != TINY)
-
-
-def needle_shares(run: NeedleRun) -> pd.DataFrame:
-    """`needle_table` for every set of candidates, `among`: the prompt, the facts, and each filtered."""
-    sets: list[Any] = [*AMONG, *(f"{name}, filtered" for name in AMONG)]
-    tables = {among: needle_table(run, among=among) for among in sets}
-    return pd.concat(tables, names=["among"]).reset_index("among").reset_index(drop=True)
-
-
-def measured(
-    masses: pd.DataFrame, shares: pd.DataFrame | None, names: pd.DataFrame | None = None
-) -> pd.DataFrame:
-    """What is recorded: masses, a mean per model, kind and layer, and its ends; shares of needles and names.
-
-    The ends are the least and the largest share of the first token, half-way through the layers: an interval
-    of three prompts could say no more.
-    """
-    where = ["model", "kind", "layer"]
-    kinds = summarise(masses, ["model", "layer", "kind"])
-    parts = [
-        kinds.assign(metric=kinds["model"] + ", " + kinds["kind"] + ", layer " + kinds["layer"].astype(str))
-    ]
-    middle = (masses["layer"].max() + 1) // 2
-    ends = masses[masses["kind"].eq("first token") & masses["layer"].eq(middle)].groupby(where)["value"]
-    for name, values in {"least": ends.min(), "most": ends.max()}.items():
-        found = values.reset_index().assign(n=ends.size().to_numpy())
-        metric = found["model"] + f", first token, layer {middle}, {name}"
-        parts.append(found.assign(metric=metric, low=found["value"], high=found["value"]))
-    if shares is not None:
-        asked = "needle in top " + shares["k"].astype(str) + " of the " + shares["among"]
-        parts.append(shares.assign(metric=asked + ": " + shares["method"]))
-    if names is not None:
-        parts.append(names.assign(metric=names["form"] + ", " + names["asked"] + ": " + names["method"]))
-    return pd.concat(parts, ignore_index=True)[["metric", "value", "low", "high", "n"]]

@@ -28,8 +28,7 @@ from torch import Tensor
 from attnlib.attribution.attention import from_attention, mean_rolled
 from attnlib.attribution.registry import Methods, attributions
 from attnlib.rollout.generative import informative
-from attnlib.stats import summarise
-from book.chapters.generative.needle import CHANCE, MEAN_ROLLOUT
+from book.chapters.generative.measures import CHANCE, MEAN_ROLLOUT
 from book.chapters.generative.study import filtered_by_study
 
 PEOPLE = {
@@ -182,20 +181,3 @@ def _hinges(model: Any, item: Item) -> bool:
     logits = model(texts, use_cache=False).logits[:, -1]
     margin = logits[:, item.target] - logits[:, item.foil]
     return bool(margin[0] > 0 > margin[1])
-
-
-def names_table(rows: pd.DataFrame) -> pd.DataFrame:
-    """Shares of the items by form and measure, with intervals over items."""
-    keys, blind = ["form", "asked", "method"], rows["method"].eq(CHANCE)
-    flags = rows[~blind].melt(["form", "method"], ["answered", "first", "right"], "asked").dropna()
-    means = rows.melt(["form", "method"], ["share"], "asked").dropna()
-    even = rows[blind].melt(["form", "method"], ["first", "right"], "asked").dropna()
-    found = pd.concat(
-        [
-            summarise(flags.astype({"value": bool}), keys),
-            summarise(pd.concat([means, even]).astype({"value": float}), keys),
-        ],
-        ignore_index=True,
-    )
-    of_chance = found["method"].eq(CHANCE)
-    return found.assign(**{end: found[end].where(~of_chance, found["value"]) for end in ("low", "high")})

@@ -18,7 +18,7 @@ from book.chapters.findings.rules import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCE
 from book.chapters.flow.measures import FLOW, RAW, ROLLOUT, WITH_CLS, WORDS
 from book.chapters.flow.tables import ADVANTAGE, AGREEMENT
 from book.chapters.generative.claims import MODEL, NEEDLE
-from book.chapters.generative.needle import MEAN_ROLLOUT
+from book.chapters.generative.measures import MEAN_ROLLOUT
 from book.chapters.lens.tables import SIZE
 from book.chapters.programs.predictions import SUPPORTED, USUAL
 from book.chapters.reasoning import few_columns

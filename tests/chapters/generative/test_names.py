@@ -6,8 +6,9 @@ import torch
 
 from attnlib.models.pretrained import TINY, load_language_model
 from book.chapters.generative import names
-from book.chapters.generative.names import FORMS, MOST, PEOPLE, items, name_rows, names_table
-from book.chapters.generative.needle import CHANCE
+from book.chapters.generative.measures import CHANCE
+from book.chapters.generative.names import FORMS, MOST, PEOPLE, items, name_rows
+from book.chapters.generative.tables import names_table
 
 
 @pytest.fixture(scope="module")

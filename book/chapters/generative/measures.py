@@ -1,38 +1,41 @@
-"""Which attribution finds the needle: the tokens that a model's right answer was copied from.
+"""What an answer was copied from, and on what kinds of tokens rollout's mass lies.
 
 `needle_ranks` runs a model over items of `attnlib.generators.needle` and says, for every item that it
-answers correctly and every method, on which rank the best-placed needle token is. `needle_table` counts how
-often that is among the top k, `needle_comparison` tells which differences between methods are more than
-chance.
+answers correctly and every method, on which rank the best-placed needle token is: one of the tokens that the
+right answer was copied from.
 
 A right answer is one whose every token is the model's most probable one (what greedy decoding would write).
 Methods score the prompt's tokens for the query that predicts the answer's first token; the query itself is
 never a candidate (blank-out cannot leave it out, and rollout's residual would put it first). With
 `among="facts"` the question and the answer's opening are no candidates either, with their copies of the name;
 with `among="facts, filtered"`, neither are tokens that say nothing (articles, punctuation).
+
+`mass_by_kind` says on what kinds of tokens rollout's mass lies, and how much of that needs no training. On
+today's language models most of the mass goes to the first token, whatever it is, and much of the rest to
+punctuation. Whether that says something about the model shows beside the same model before training, and
+beside attention that looks everywhere equally.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Collection, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Bool, Float, Int
-from scipy import stats
 from torch import Tensor
 
 from attnlib.attribution.attention import one_pass, scores_of, shares_a_pass
 from attnlib.attribution.prompts import Method, Prompts
-from attnlib.attribution.registry import METHODS, Methods, named
+from attnlib.attribution.registry import Methods, named
 from attnlib.generators.base import IGNORE
 from attnlib.generators.needle import NeedleSample
 from attnlib.models.attention.forward import check_prompt
-from attnlib.stats.comparisons import corrected
-from attnlib.stats.summaries import summarise
+from attnlib.models.pretrained import untrained_twin
+from attnlib.rollout import rollout_of, uniform_causal_rollout
 
 BLANK_OUT = "blank-out"
 COMPARED = (
@@ -185,54 +188,57 @@ def _ranked(
     return numbers
 
 
-def needle_table(run: NeedleRun, k: Collection[int] = (1, 5, 10), *, among: Among = "prompt") -> pd.DataFrame:
-    r"""How often each method has a needle token among its top `k`, with Wilson's interval."""
-    if run.ranks.empty:
-        raise ValueError(
-            f"the model answered none of the {len(run.items)} items, so there is nothing to find; ask for "
-            "fewer facts, take a larger model, or call needle_ranks(..., only_answered=False) to try the code"
-        )
-    rank, count, keys = f"rank_{among}", f"candidates_{among}", ["method", "k"]
-    ranks, items = run.ranks, run.ranks.drop_duplicates("item").assign(method=CHANCE)
-    found = pd.concat([ranks.assign(k=each, found=ranks[rank] <= each) for each in k])
-    drawn = {each: np.minimum(each, items[count]) for each in k}
-    missed = [stats.hypergeom.pmf(0, items[count], items["needles"], drawn[each]) for each in k]
-    blind = pd.concat([items.assign(k=each, value=1 - gone) for each, gone in zip(k, missed, strict=True)])
-    blind = summarise(blind, keys)
-    blind = blind.assign(low=blind["value"], high=blind["value"])
-    return pd.concat([summarise(found, keys, "found"), blind], ignore_index=True)
+KINDS = ("first token", "punctuation", "function word", "other")
+
+FUNCTION_WORDS = frozenset(
+    "a about after all although an and any are as at be because been before being but by can could did do "  # noqa: SIM905
+    "does for from had has have he her him his how i if in into is it its may me might must my no nor not of "
+    "on or our shall she should so some than that the their them then there these they this those though to "
+    "was we were what when where which while who whom whose why will with would you your".split()
+)
+"""English articles, pronouns, prepositions, conjunctions and auxiliaries."""
 
 
-def needle_comparison(
-    run: NeedleRun, k: int = 5, *, among: Among = "prompt", reference: str | None = None
-) -> pd.DataFrame:
-    """Whether two methods differ in how often they have a needle token among their top `k`.
+def kinds_of(tokenizer: Any, text: str) -> tuple[list[int], list[str]]:
+    """A text's tokens, and the kind of each, one of `KINDS`; the first token is a kind of its own.
 
-    By McNemar's exact test on items that both were run on, with Holm's correction over all pairs.
+    A part of a function word is one, too; what holds no letter or digit, such as a blank, is punctuation.
     """
-    table = run.ranks.pivot(index="item", columns="method", values=f"rank_{among}")
-    methods = [method for method in dict.fromkeys([*METHODS, *run.ranks["method"]]) if method in table]
-    if reference is not None and reference not in methods:
-        raise ValueError(f"reference should be one of {methods}; got {reference!r}")
-    pairs = [pair for pair in itertools.combinations(methods, 2) if reference is None or reference in pair]
-    rows = []
-    for first, second in pairs:
-        both = table[[first, second]].dropna() <= k
-        only_first = int((both[first] & ~both[second]).sum())
-        only_second = int((both[second] & ~both[first]).sum())
-        apart, n = only_first + only_second, len(both)
-        p = stats.binomtest(only_first, apart, 0.5).pvalue if apart else 1.0
-        difference = (only_first - only_second) / n if n else float("nan")
-        rows.append((first, second, only_first, only_second, difference, n, float(p)))
-    names = ["first", "second", "only_first", "only_second", "difference", "n", "p"]
-    found = pd.DataFrame(rows, columns=names)
-    return found.assign(p_holm=corrected(found["p"].to_numpy(float)))
+    encoded = tokenizer(text, return_offsets_mapping=True, return_attention_mask=False)
+    if not encoded["input_ids"]:
+        raise ValueError("there should be a text; got one without tokens")
+    function = np.zeros(len(text) + 1, dtype=bool)
+    for word in re.finditer(r"[^\W\d_]+(?:['’][^\W\d_]+)?", text):
+        function[word.start() : word.end()] = word.group().lower() in FUNCTION_WORDS
+    kinds = []
+    for start, end in encoded["offset_mapping"]:
+        solid = [index for index in range(start, end) if text[index].isalnum()]
+        kinds.append("punctuation" if not solid else "function word" if function[solid].all() else "other")
+    return encoded["input_ids"], ["first token", *kinds[1:]]
 
 
-def chance_clause(found: Any, chance: Any) -> str:
-    """How often something is found beside a blind draw, as a part of a sentence."""
-    if found is None or chance is None:
-        return "(not run)"
-    if found["low"] > chance["value"]:
-        return "more often than chance"
-    return "less often than chance" if found["high"] < chance["value"] else "no more often than chance"
+def mass_by_kind(model: Any, tokenizer: Any, texts: Iterable[str], *, seed: int = 0) -> pd.DataFrame:
+    """Rollout's mass per layer and kind of key, for a model and for what has not been trained."""
+    followed = {"trained": model, "untrained": untrained_twin(model, seed)}
+    n_layers = int(model.config.get_text_config().num_hidden_layers)
+    masses: dict[str, list[Float[np.ndarray, "layer kind"]]] = {name: [] for name in (*followed, "uniform")}
+    shares = []
+    for text in texts:
+        ids, kinds = kinds_of(tokenizer, text)
+        tokens, last = torch.tensor([ids], device=model.device), [len(ids) - 1]
+        is_kind = torch.tensor([[kind == each for each in KINDS] for kind in kinds], dtype=torch.float64)
+        shares.append(is_kind.mean(0).numpy())
+        rolled = {
+            name: rollout_of(each, tokens, rows=last, cumulative=True)[0] for name, each in followed.items()
+        }
+        rolled["uniform"] = uniform_causal_rollout(len(ids), n_layers, rows=last, cumulative=True)
+        for name, rows in rolled.items():
+            masses[name].append((rows.cpu().double() @ is_kind)[:, 0].numpy())
+    if not shares:
+        raise ValueError("there should be texts; got none")
+    stacked = np.stack([np.stack(per_text, axis=1) for per_text in masses.values()])  # model layer text kind
+    depth, n = stacked.shape[1:3]
+    levels: list[Any] = [list(masses), range(1, depth + 1), range(n), KINDS]
+    index = pd.MultiIndex.from_product(levels, names=["model", "layer", "text", "kind"])
+    of_keys = np.broadcast_to(np.array(shares), stacked.shape)
+    return pd.DataFrame({"value": stacked.ravel(), "tokens": of_keys.ravel()}, index).reset_index()

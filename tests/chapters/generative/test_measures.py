@@ -20,17 +20,15 @@ from attnlib.models.pretrained import load_language_model, untrained_twin
 from attnlib.rollout import generate_with_rollout, rollout_of, uniform_causal_rollout
 from attnlib.rollout.generative import informative
 from attnlib.stats import summarise
-from book.chapters.generative.generative_rollout import measured, needle_shares
-from book.chapters.generative.needle import (
-    COMPARED,
-    NeedleRun,
+from book.chapters.generative.measures import COMPARED, KINDS, NeedleRun, kinds_of, mass_by_kind, needle_ranks
+from book.chapters.generative.study import filtered_by_study
+from book.chapters.generative.tables import (
     chance_clause,
+    measured,
     needle_comparison,
-    needle_ranks,
+    needle_shares,
     needle_table,
 )
-from book.chapters.generative.study import filtered_by_study
-from book.chapters.generative.word_kinds import KINDS, kinds_of, mass_by_kind
 from tests.pretrained import trained_model
 
 TEXT = "The code of Kira is 4821. The code of Hugo is 1936. Q: What is the code of Hugo? A: 1936"
@@ -147,7 +145,7 @@ def test_ranks_are_those_of_each_method_on_its_own(tiny):
 
 def test_only_right_answers_count(tiny, monkeypatch):
     samples = take(4, facts=2)
-    import book.chapters.generative.needle as module
+    import book.chapters.generative.measures as module
 
     real = module.one_pass
 

@@ -5,21 +5,14 @@ from __future__ import annotations
 import functools
 from typing import Annotated
 
-import numpy as np
 import pandas as pd
 from pydantic import Field, model_validator
-from torch import Tensor
 
 from attnlib.attribution.registry import METHODS
-from attnlib.benchmarking.population import draw
-from attnlib.benchmarking.programs import COUNT, Program
-from attnlib.benchmarking.questions import ask, questions_of
 from attnlib.benchmarking.scoring import COMPARED, asked, published, rows_of
 from book.chapters.chapter import Chapter
 from book.chapters.parameters import Different, Seed, among
-
-OFFERED = range(1000, 1030)
-"""Seeds of the programs that a reader can draw in the page, beside the one that is shown."""
+from book.chapters.programs.figures import programs_to_draw, questions_to_show
 
 Method = Annotated[str, among(COMPARED)]
 
@@ -61,46 +54,8 @@ class Programs(Chapter):
 
     def to_draw(self) -> dict[str, dict[str, object]]:
         """Programs for `ProgramExplorer`, that of `shown` first, each on its question that reads most."""
-        found: dict[str, dict[str, object]] = {}
-        for seed in dict.fromkeys((self.shown, *OFFERED)):
-            program = draw(seed)
-            questions = questions_of(program)
-            if questions is None:
-                continue
-            row = int(questions.reads.sum(1).argmax())
-            counts = any(program.variables[number].operation == COUNT for number in program.used())
-            layers = f"{program.n_layers} layer{'s' * (program.n_layers > 1)}"
-            found[f"{seed}: {layers}{', counts' * counts}"] = {
-                "program": program,
-                "text": "".join(in_letters(program, questions.ids[row, 1:])),
-                "query": int(questions.query[row]),
-            }
-        return found
+        return programs_to_draw(self.shown)
 
     def examples(self, most: int = 4) -> dict[str, dict[str, object]]:
         """The first questions of the program that is shown, for `MeasureExplorer`; the truth is *reads*."""
-        made = asked(self.shown)
-        assert made is not None
-        model, questions = made
-        program = draw(self.shown)
-        scores = ask(model, questions, {name: METHODS[name] for name in self.asked_for})
-        found: dict[str, dict[str, object]] = {}
-        for row in range(min(most, len(questions))):
-            tokens = in_letters(program, questions.ids[row])
-            query = int(questions.query[row])
-            label = f"{row + 1}: {' '.join(tokens[1:])}, output {int(questions.target[row])} at {query}"
-            found[label] = {
-                "tokens": tokens,
-                "scores": {name: np.nan_to_num(each[row]) for name, each in scores.items()},
-                "truth": questions.reads[row],
-                "candidates": questions.candidates[row],
-                "query": query,
-                "expected": str(int(questions.target[row])),
-            }
-        return found
-
-
-def in_letters(program: Program, ids: Tensor) -> list[str]:
-    """Symbols as letters; the token of the beginning is ^."""
-    letters = program.value_names(0)
-    return [letters[each] for each in ids.tolist()]
+        return questions_to_show(self.shown, self.asked_for, most)

@@ -15,8 +15,8 @@ from attnlib.benchmarking.population import draw
 from attnlib.benchmarking.questions import TRUTHS
 from attnlib.benchmarking.scoring import COMPARED, features
 from book.chapters.findings.finding import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
-from book.chapters.programs import predictions, wording
-from book.chapters.programs.metrics import METRICS, judge
+from book.chapters.programs import predictions, tables
+from book.chapters.programs.measures import METRICS, judge
 from book.chapters.programs.predictions import PREDICTIONS, answered, welch
 from book.chapters.programs.tables import (
     beside_trained,
@@ -226,37 +226,37 @@ BEHIND = pd.Series({"value": -0.2, "low": -0.3, "high": -0.1})
 
 
 def test_clauses_follow_their_numbers() -> None:
-    assert [wording.mean_clause(each) for each in (LEAD, SMALL, NONE, BEHIND)] == [
+    assert [tables.mean_clause(each) for each in (LEAD, SMALL, NONE, BEHIND)] == [
         "much more",
         "slightly more",
         "not significantly more",
         "less",
     ]
-    assert len({wording.norm_clause(each) for each in (LEAD, NONE, BEHIND)}) == 3
-    assert set(wording.ORDER) == {REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE}
+    assert len({tables.norm_clause(each) for each in (LEAD, NONE, BEHIND)}) == 3
+    assert set(tables.ORDER) == {REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE}
     for clause in ("order clause", "order headline", "summary order"):
-        assert len({each[clause] for each in wording.ORDER.values()}) == 3
+        assert len({each[clause] for each in tables.ORDER.values()}) == 3
     same, other = {"reads": "rollout", "causes": "rollout"}, {"reads": "rollout", "causes": "flow"}
-    assert wording.same_clause(same) != wording.same_clause(other)
-    assert wording.summary_clause(same) != wording.summary_clause(other)
+    assert tables.same_clause(same) != tables.same_clause(other)
+    assert tables.summary_clause(same) != tables.summary_clause(other)
     table = pd.DataFrame(
         [("trained", "rollout", 0.8), ("compiled", "rollout", 0.4), ("compiled", "flow", 0.5)],
         columns=["weights", "method", "value"],
     ).assign(truth="reads")
     caused = table.assign(truth="causes")
-    assert wording.order_words(caused).endswith("rollout is best in trained ones, and flow in compiled ones.")
-    assert wording.order_words(caused[:2]).endswith("rollout is best in both.")
+    assert tables.order_words(caused).endswith("rollout is best in trained ones, and flow in compiled ones.")
+    assert tables.order_words(caused[:2]).endswith("rollout is best in both.")
     plain = [
-        wording.plain_clause(pd.concat([table, pd.DataFrame([("compiled, plain", "rollout", value, "reads")],
+        tables.plain_clause(pd.concat([table, pd.DataFrame([("compiled, plain", "rollout", value, "reads")],
                                                             columns=table.columns)]))
         for value in (0.42, 0.6, 0.78)
     ]  # fmt: skip
-    assert len(set(plain)) == 3 and wording.plain_clause(table) == ""
-    assert wording.settings_clause(0, 210, 14) != wording.settings_clause(3, 210, 14)
+    assert len(set(plain)) == 3 and tables.plain_clause(table) == ""
+    assert tables.settings_clause(0, 210, 14) != tables.settings_clause(3, 210, 14)
     rows = pd.DataFrame({"now": [0.5, 0.25], "recorded": [0.5, 0.25]})
-    assert wording.found_again(rows) == "every score is as recorded"
-    assert wording.found_again(rows.assign(now=[0.5, 0.3])) == "1 of 2 scores are as recorded"
-    assert wording.found_again(rows[:0]) == "none of them is recorded"
+    assert tables.found_again(rows) == "every score is as recorded"
+    assert tables.found_again(rows.assign(now=[0.5, 0.3])) == "1 of 2 scores are as recorded"
+    assert tables.found_again(rows[:0]) == "none of them is recorded"
 
 
 def test_orders_of_populations_are_compared_and_the_most_alike_come_first() -> None:

@@ -4,7 +4,7 @@ A metric takes tokens away and reads the answer (`book.chapters.faithfulness_met
 program it ranks the methods of the benchmark, and so does the ground truth, by *reads* and by *causes*.
 Kendall's rank correlation of the two orders is the metric's agreement on that program.
 
-    python -m book.chapters.programs.metrics --seeds 1000:1200 build/metrics
+    python -m book.chapters.programs.measures --seeds 1000:1200 build/metrics
 
 records it, a file for each hundred seeds, which a run that was killed does not compute again. With `--keep`,
 the files become the recorded rows of the package.

@@ -35,6 +35,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -49,6 +50,7 @@ from attnlib.attribution.gradients import gradient_x_embedding
 from attnlib.attribution.perturbation import blank_out
 from attnlib.attribution.prompts import Method
 from attnlib.generators.base import IGNORE, Batch, Head
+from attnlib.generators.rasp import Language, Sequences
 from attnlib.measures.accuracy import sample_scores
 from attnlib.measures.returned import in_turn, returned
 from attnlib.models.attention import reinforced
@@ -291,3 +293,11 @@ def sources_found(models: Iterable[Compiled], n_sequences: int = 30, length: int
 def _batches(each: Compiled, n: int, min_length: int, max_length: int) -> list[Batch]:
     lang, lengths = each.language, {"min_length": min_length, "max_length": max_length}
     return lang.in_batches(lang.sequences(n, split="test", **lengths), target_attention=True)
+
+
+def with_attention_of(program: Language, lang: Language, sequences: Sequences) -> list[Batch]:
+    """Batches of one language, with the target attention of another's program on the same sequences."""
+    if program == lang:
+        return lang.in_batches(sequences, target_attention=True)
+    pairs = zip(lang.in_batches(sequences), program.in_batches(sequences, target_attention=True), strict=True)
+    return [replace(batch, target_attention=other.target_attention) for batch, other in pairs]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +16,7 @@ import torch
 from pydantic import Field, field_validator, model_validator
 from torch import nn
 
-from attnlib.generators.base import Batch, Head, Sample
+from attnlib.generators.base import Batch, Sample
 from attnlib.generators.rasp import (
     ALPHABET_SIZES,
     LANGUAGES,
@@ -34,54 +34,9 @@ from attnlib.training.objectives import TokenLoss
 from attnlib.training.packed import PackedLoss
 from book.chapters.chapter import Chapter, Run, Setup
 from book.chapters.parameters import Amount, Count, Rate, Seeds, Several, Share, Text, among, refuse_heads
-from book.chapters.rasp.measures import match_program, name_of
-from book.chapters.rasp.resets import ResetToBest
+from book.chapters.rasp.measures import match_program, name_of, with_attention_of
+from book.chapters.rasp.recipes import ABLATIONS, RECIPES, Recipe, ResetToBest, Size
 from book.chapters.refusals import refuse_same_names
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """How long and how fast a small model of a language is trained (width 64, up to 30 of 10 symbols).
-
-    Attributes:
-        steps: training steps.
-        batch_size: sequences per step.
-        learning_rate: the highest.
-    """
-
-    steps: int = 2500
-    batch_size: int = 16
-    learning_rate: float = 0.002
-
-
-RECIPES = {
-    "hist2": Recipe(8000, batch_size=32),
-    "sort_by_freq": Recipe(12000),
-    "dyck1_ptf": Recipe(8000),
-    **{f"dyck{n}_ptf": Recipe(12000, learning_rate=0.0015) for n in range(2, 9)},
-}
-"""Languages that take longer than the others."""
-
-
-@dataclass(frozen=True)
-class Size:
-    """How many layers and heads per layer a model has, and how wide it is."""
-
-    n_layers: int
-    n_heads: int
-    width: int
-
-    def has(self, head: Head) -> bool:
-        """Whether a model of this size has such a head."""
-        return head[0] < self.n_layers and head[1] < self.n_heads
-
-
-ABLATIONS: dict[str, Callable[[Size], Size]] = {
-    "one head fewer": lambda size: Size(size.n_layers, size.n_heads - 1, size.width),
-    "one layer fewer": lambda size: Size(size.n_layers - 1, size.n_heads, size.width),
-    "one layer fewer, twice as wide": lambda size: Size(size.n_layers - 1, 2 * size.n_heads, 2 * size.width),
-}
-"""The paper's: what is taken from the size that a program calls for. The last has twice the heads, too."""
 
 
 @dataclass(frozen=True)
@@ -449,11 +404,3 @@ class RaspLanguages(Chapter):
             "bf16" * (self.precision == "bf16"),
         ]
         return ", ".join(part for part in said if part)
-
-
-def with_attention_of(program: Language, lang: Language, sequences: Sequences) -> list[Batch]:
-    """Batches of one language, with the target attention of another's program on the same sequences."""
-    if program == lang:
-        return lang.in_batches(sequences, target_attention=True)
-    pairs = zip(lang.in_batches(sequences), program.in_batches(sequences, target_attention=True), strict=True)
-    return [replace(batch, target_attention=other.target_attention) for batch, other in pairs]

@@ -14,7 +14,8 @@ from attnlib.measures import sample_scores
 from attnlib.models.compiled import PROGRAMS, Compiled, compiled
 from attnlib.stats import answer_accuracy, summarise, table_over_seeds
 from book.chapters.rasp.measures import sources_found, target_masses
-from book.chapters.rasp.rasp_languages import ABLATIONS, RaspLanguages, Size
+from book.chapters.rasp.rasp_languages import RaspLanguages
+from book.chapters.rasp.recipes import ABLATIONS, Size
 from book.chapters.records import as_printed, counted, paper_figures
 
 KINDS_OF_MATCH = ["run", "program of", "heads"]

@@ -11,7 +11,7 @@ from attnlib.generators import rasp
 from attnlib.measures import sample_scores
 from book.chapters.generative import GenerativeRollout
 from book.chapters.rasp import RaspLanguages
-from book.chapters.rasp.rasp_languages import Size
+from book.chapters.rasp.recipes import Size
 from book.chapters.readings import reading
 from book.chapters.refusals import ParameterError
 from tests.parameters import CHAPTERS, quick

@@ -26,8 +26,8 @@ from book.chapters.rasp.measures import (
     program_agreement,
     scores_with_program,
     target_masses,
+    with_attention_of,
 )
-from book.chapters.rasp.rasp_languages import with_attention_of
 from book.chapters.rasp.tables import change_clause, gained_by_supervision, lost_when_smaller, program_rows
 from tests.parameters import quick
 

@@ -13,7 +13,7 @@ from attnlib.training.objectives import TokenLoss
 from attnlib.training.packed import PackedLoss
 from book.chapters.rasp import RaspLanguages
 from book.chapters.rasp import tables as rasp_tables
-from book.chapters.rasp.rasp_languages import RECIPES, Recipe, Size
+from book.chapters.rasp.recipes import RECIPES, Recipe, Size
 from book.chapters.rasp.tables import length_rows
 from book.chapters.refusals import ParameterError
 from tests.parameters import profile, quick

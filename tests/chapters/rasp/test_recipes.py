@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from attnlib.training import Plan, fit
-from book.chapters.rasp.resets import ResetToBest
+from book.chapters.rasp.recipes import ResetToBest
 
 STEPS, EVERY = 14, 2
 PLAN = Plan(steps=STEPS, learning_rate=0.1, evaluate_every=EVERY, seed=0, device="cpu")

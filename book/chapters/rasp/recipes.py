@@ -1,12 +1,60 @@
-"""Going back to the best weights so far, where training has brought nothing better for long."""
+"""Sizes of models and how they are trained: steps, rates, ablations, and going back to the best weights."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
+from attnlib.generators.base import Head
 from attnlib.training.keeping import Keeper, load_own
 from attnlib.training.run import LAST, best_of
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How long and how fast a small model of a language is trained (width 64, up to 30 of 10 symbols).
+
+    Attributes:
+        steps: training steps.
+        batch_size: sequences per step.
+        learning_rate: the highest.
+    """
+
+    steps: int = 2500
+    batch_size: int = 16
+    learning_rate: float = 0.002
+
+
+RECIPES = {
+    "hist2": Recipe(8000, batch_size=32),
+    "sort_by_freq": Recipe(12000),
+    "dyck1_ptf": Recipe(8000),
+    **{f"dyck{n}_ptf": Recipe(12000, learning_rate=0.0015) for n in range(2, 9)},
+}
+"""Languages that take longer than the others."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """How many layers and heads per layer a model has, and how wide it is."""
+
+    n_layers: int
+    n_heads: int
+    width: int
+
+    def has(self, head: Head) -> bool:
+        """Whether a model of this size has such a head."""
+        return head[0] < self.n_layers and head[1] < self.n_heads
+
+
+ABLATIONS: dict[str, Callable[[Size], Size]] = {
+    "one head fewer": lambda size: Size(size.n_layers, size.n_heads - 1, size.width),
+    "one layer fewer": lambda size: Size(size.n_layers - 1, size.n_heads, size.width),
+    "one layer fewer, twice as wide": lambda size: Size(size.n_layers - 1, 2 * size.n_heads, 2 * size.width),
+}
+"""The paper's: what is taken from the size that a program calls for. The last has twice the heads, too."""
 
 
 class ResetToBest(Keeper):

@@ -25,8 +25,8 @@ from book.chapters.chapter import Chapter, Run, Setup, Trained
 from book.chapters.dynamics import checkpoint_steps
 from book.chapters.parameters import Count, Rate, Seed, Several, SeveralSeeds, Share, Text, refuse_moments
 from book.chapters.refusals import refuse_scores_folder
-from book.chapters.translation import scores
-from book.chapters.translation.results import TranslationResults
+from book.chapters.translation import figures, measures
+from book.chapters.translation.tables import TranslationResults
 
 
 @dataclass(frozen=True)
@@ -219,11 +219,13 @@ class TranslationDynamics(Chapter):
         for run, trained in self.trained.items():
             if run == EMBEDDING:
                 model: Any = trained.model
-                found[run] = scores.word_translation_run(model, pairs)
+                found[run] = measures.word_translation_run(model, pairs)
                 continue
             assert trained.history.folder is not None  # as of all that is trained
             folder = trained.history.folder / "tokens"
-            look = functools.partial(scores.translation_run, self.model_at(run), self.moments, folder=folder)
+            look = functools.partial(
+                measures.translation_run, self.model_at(run), self.moments, folder=folder
+            )
             if run == UNIFORM:
                 found[run] = look(pairs)
                 continue
@@ -239,14 +241,14 @@ class TranslationDynamics(Chapter):
             pairs, data, table = self.sentences[split], self.bitext, pd.DataFrame()
             for run in self.runs():
                 models = map(self.model_at(run.name), self.moments)
-                table[run.name] = [scores.bleu(model, pairs, data.subwords, self.beam) for model in models]
+                table[run.name] = [measures.bleu(model, pairs, data.subwords, self.beam) for model in models]
             self._bleu[split] = table.set_index(pd.Index(self.moments, name="step"))
         return self._bleu[split]
 
     def translated(self, run: str, at: int) -> list[str]:
         """The test sentences as a run translates them at its checkpoint number `at`."""
         model, data = self.model_at(run)(self.moments[at]), self.bitext
-        return scores.translations(model, data.test, data.subwords, self.beam)
+        return measures.translations(model, data.test, data.subwords, self.beam)
 
     @cached_property
     def results(self) -> TranslationResults:
@@ -265,12 +267,12 @@ class TranslationDynamics(Chapter):
         """The first test sentences as the explorer takes them, in the run that is explained."""
         rows = range(min(self.shown, len(self.bitext.test)))
         at, even = self.model_at(self.runs()[0].name), self.model_at("uniform")
-        return scores.sentences_over_training(self.bitext, rows, at, self.moments, even, self.meanings)
+        return figures.sentences_over_training(self.bitext, rows, at, self.moments, even, self.meanings)
 
     def read(self, text: str) -> Mapping[str, Any]:
         """A sentence of the reader's, as the explorer takes it."""
         at, even = self.model_at(self.runs()[0].name), self.model_at("uniform")
-        return scores.text_over_training(self.bitext, text, at, self.moments, even, self.meanings)
+        return figures.text_over_training(self.bitext, text, at, self.moments, even, self.meanings)
 
     @property
     def meanings(self) -> dict[str, str]:

@@ -19,7 +19,7 @@ from attnlib.models.seq2seq import (
     translation_loss,
     translation_scores,
 )
-from book.chapters.translation.scores import source_scores
+from book.chapters.translation.measures import source_scores
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "translation.json").read_text())["cases"]
 NAMES = {

@@ -19,7 +19,7 @@ from book.chapters.attribution_benchmark.single_head import (
     ReadDocuments,
     ReadSentences,
 )
-from book.chapters.translation.scores import gradient_influence
+from book.chapters.translation.measures import gradient_influence
 
 BOS, EOS, UNKNOWN = 1, 2, 3
 RAW, GRADIENT, BLANK_OUT = SINGLE_HEAD

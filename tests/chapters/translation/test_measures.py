@@ -17,11 +17,10 @@ from book.chapters.translation.alignment import (
     error_clause,
     target_offsets,
 )
-from book.chapters.translation.scores import (
+from book.chapters.translation.figures import sentences_over_training, text_over_training
+from book.chapters.translation.measures import (
     bleu,
-    sentences_over_training,
     source_scores,
-    text_over_training,
     translation_quality,
     translation_run,
     translations,

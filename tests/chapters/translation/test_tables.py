@@ -5,7 +5,7 @@ from itertools import count
 import pandas as pd
 import pytest
 
-from book.chapters.translation import scores
+from book.chapters.translation import measures
 from tests.parameters import smallest
 
 KEYS = ["measure", "split", "checkpoints", "interval", "accuracy"]
@@ -28,7 +28,7 @@ def test_bleu_of_training_sentences_and_by_kendall_joins_what_is_recorded_anyway
         key = (str(pairs.texts), str(next(model.parameters()).sum().item()))
         return bleus.setdefault(key, next(numbers) / 10)
 
-    monkeypatch.setattr(scores, "bleu", bleu)
+    monkeypatch.setattr(measures, "bleu", bleu)
     usual, rows = rows_of()
     p, more = rows_of(every_bleu=True)
     assert "every_bleu" in p.told and "every_bleu" not in usual.told  # records of before keep their names

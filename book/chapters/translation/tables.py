@@ -15,7 +15,7 @@ from attnlib.stats.agreement_tables import EMBEDDING, UNIFORM, Agreements, Agree
 from attnlib.stats.ragged import Ragged, RunScores
 from book.chapters.dynamics import MEASURES, DynamicsResults, Tables
 from book.chapters.translation.alignment import alignment_rows, alignment_table
-from book.chapters.translation.scores import translation_quality, with_bleu
+from book.chapters.translation.measures import translation_quality, with_bleu
 
 
 @dataclass(frozen=True)

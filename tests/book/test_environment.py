@@ -1,4 +1,4 @@
-"""Conda installs what pip does, and the layers of the house hold."""
+"""Conda installs what pip does, the layers of the house hold, and chapters have files of the same names."""
 
 import ast
 import os
@@ -46,6 +46,9 @@ ALONE = [
     "undoing",
 ]
 BESIDE = ["plots", "widgets"]  # do not import each other
+
+HOMES = {name: ROOT / "book/chapters" / name for name in CHAPTERS}
+TO_DO = ("attribution_benchmark", "faithfulness_metrics", "reasoning")  # have other files still
 
 
 def imports(path: Path) -> set[str]:
@@ -95,6 +98,20 @@ def test_dependencies_point_downwards_only() -> None:
             ):
                 upwards.append(f"{path.relative_to(ROOT)} imports {name}")
     assert upwards == []
+
+
+@pytest.mark.parametrize("folder", [name for name in HOMES if (HOMES[name] / "claims.py").exists()])
+def test_a_chapter_has_the_same_five_files_and_at_most_three_others(folder: str) -> None:
+    if folder in TO_DO:
+        pytest.skip("is to be done")
+    found = {path.stem for path in HOMES[folder].glob("*.py")} - {"__init__"}
+    found |= {path.parent.name for path in HOMES[folder].glob("*/__init__.py")}
+    parameters = found & {path.stem for path in (ROOT / "notebooks").glob("*.ipynb")}
+    assert parameters, f"{folder} has no file with its notebook's name"
+    lacking = {"measures", "tables", "figures", "claims"} - found
+    assert not lacking, f"{folder} lacks {sorted(lacking)}"
+    others = sorted(found - parameters - {"measures", "tables", "figures", "claims"})
+    assert len(others) <= 3, f"{folder} has {len(others)} other files, of at most 3: {others}"
 
 
 def test_a_kernel_that_starts_in_notebooks_finds_library_and_book() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+from docutils.nodes import make_id
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
@@ -40,7 +41,7 @@ LIST = """{heading}
 These experiments are on [a page of their own]({name}.ipynb):
 
 {entries}"""
-ENTRY = '* <span id="{anchor}"></span>[{words}]({name}.ipynb#{anchor})'
+ENTRY = '* <span id="{id}"></span>[{words}]({name}.ipynb#{anchor})'
 """Whoever followed an older address of the section arrives at the link to it."""
 
 
@@ -101,7 +102,10 @@ def divide(path: Path, whole: Path) -> dict[str, str]:
         for found in BELOW.finditer(cell.source)
         if found["depth"] == "#"
     }
-    entries = [ENTRY.format(anchor=anchor, words=words, name=name) for anchor, words in sections.items()]
+    entries = [
+        ENTRY.format(id=make_id(words), anchor=anchor, words=words, name=name)
+        for anchor, words in sections.items()
+    ]
     for cell in first:
         if cell.cell_type == "markdown" and HEADING.fullmatch(cell.source):
             cell.source = LIST.format(heading=cell.source, name=name, entries="\n".join(entries))

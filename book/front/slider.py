@@ -4,7 +4,7 @@ from pathlib import Path
 
 from attnlib.widgets import ModelExplorer
 from book.chapters.findings.finding import NotRunError
-from book.chapters.reasoning.explorers import redirecting
+from book.chapters.reasoning.figures import redirecting
 
 from .cards import percent, reversals
 from .explorer import placed

@@ -9,7 +9,7 @@ import torch
 from attnlib.models.attention import reinforced
 from attnlib.models.stored import stored_model
 from attnlib.widgets import ModelExplorer
-from book.chapters.reasoning.explorers import TEXTS, redirecting
+from book.chapters.reasoning.figures import TEXTS, redirecting
 from tests.book.test_model_explorer_in_browser import REVERSES, shown
 from tests.browser import canvas_hash
 

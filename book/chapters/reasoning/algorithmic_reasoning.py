@@ -37,7 +37,7 @@ from book.chapters.parameters import (
     among,
     refuse_heads,
 )
-from book.chapters.reasoning import few_columns, recipes
+from book.chapters.reasoning import recipes
 from book.chapters.reasoning.recipes import AS_THE_RECIPE, Override, Recipe, Stage, in_words, tuples
 from book.chapters.refusals import WITHOUT_ATTENTION, refuse_model_name
 
@@ -118,7 +118,7 @@ class AlgorithmicReasoning(Chapter):
     supervision: Amount = Field(gt=0)
     strengths: Several[Share]
     reinforced_heads: Count = Field(ge=1)
-    further: Different[Annotated[str, among(few_columns.WAYS)]]
+    further: Different[Annotated[str, among(recipes.WAYS)]]
     text: Text
     seeds: Seeds
 

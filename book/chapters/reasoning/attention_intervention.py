@@ -25,7 +25,7 @@ class AttentionIntervention(Chapter):
 
     @property
     def rule(self) -> dict[str, float]:
-        """The rule of the verdicts; see `verdicts.judged`."""
+        """The rule of the verdicts; see `tables.judged`."""
         return {"level": self.level, "enough": self.enough}
 
     def rows(self) -> pd.DataFrame:

@@ -27,10 +27,18 @@ from book.chapters.findings.finding import (
     there,
 )
 from book.chapters.findings.rules import LEVEL, above, every, paired, some
-from book.chapters.reasoning import few_columns, tables
+from book.chapters.reasoning import few_columns, recipes, tables
 from book.chapters.reasoning.attention_intervention import READ
-from book.chapters.reasoning.tables import LONGER, extrapolation, kinds_judged
-from book.chapters.reasoning.verdicts import HALF, NO_LOSS, apart, of_seeds, own_positions
+from book.chapters.reasoning.tables import (
+    HALF,
+    LONGER,
+    NO_LOSS,
+    apart,
+    extrapolation,
+    kinds_judged,
+    of_seeds,
+    own_positions,
+)
 
 REVERSAL = "string reversal"
 TAUGHT = f"{REVERSAL}, supervised"
@@ -109,8 +117,7 @@ def steepest_column(rows: pd.DataFrame) -> Outcome:
     """How much of the loss the column with the largest gradient brings back, against a half."""
     back = _came_back(rows)
     column, chance, whole, everything = (
-        one(back, trained=way)
-        for way in (few_columns.STEEPEST, few_columns.RANDOM, few_columns.WHOLE, few_columns.ALL)
+        one(back, trained=way) for way in (recipes.STEEPEST, recipes.RANDOM, recipes.WHOLE, recipes.ALL)
     )
     return Outcome(
         above(column, HALF),
@@ -127,9 +134,7 @@ def any_column(rows: pd.DataFrame) -> Outcome:
     numbered = back["trained"].str.extract(f"^{few_columns.COLUMN}$").astype(float)
     whole = bool(len(back) and numbered[0].nunique() == numbered[1].max())
     tried = (
-        back[numbered[0].notna()]
-        if whole
-        else back[back["trained"].isin([few_columns.STEEPEST, few_columns.RANDOM])]
+        back[numbered[0].notna()] if whole else back[back["trained"].isin([recipes.STEEPEST, recipes.RANDOM])]
     )
     cases = some(tried, HALF, whole=whole)
     how_many = "" if whole else " (of more)"

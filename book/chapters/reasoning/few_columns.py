@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -33,16 +33,8 @@ from attnlib.models.transformer import Attention, Layer, Transformer
 from attnlib.stats import answer_accuracy, mass_table, table_over_seeds
 from attnlib.stats.masses import MEAN
 from attnlib.training import Plan, token_loss, token_scores, trained
-
-if TYPE_CHECKING:
-    from book.chapters.reasoning.algorithmic_reasoning import AlgorithmicReasoning
-
-NOTHING, ALL, WHOLE = "nothing", "all weights", "queries and keys"
-STEEPEST, RANDOM = "one column, the steepest", "one column, at random"
-FASTEST, SLOWEST = "the fastest frequency", "the slowest frequency"
-EVERY = "every column, one at a time"
-WAYS = (ALL, WHOLE, STEEPEST, RANDOM, FASTEST, SLOWEST, EVERY)
-"""What can be trained further; frequencies, of rotary positions."""
+from book.chapters.reasoning.algorithmic_reasoning import AlgorithmicReasoning
+from book.chapters.reasoning.recipes import ALL, EVERY, FASTEST, NOTHING, RANDOM, SLOWEST, STEEPEST, WHOLE
 
 COLUMN = r"column (\d+) of (\d+)"
 """What one of `EVERY` is recorded as."""

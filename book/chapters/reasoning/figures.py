@@ -9,6 +9,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
+from attnlib.models.stored import stored_model
 from attnlib.plots.curves import IN_A_ROW, SHARES
 from attnlib.plots.drawing import Drawn, drawing
 from attnlib.plots.panels import finished, legend_of, looks, name_rows, panels, points
@@ -124,3 +125,18 @@ def _lengths(ranges: str) -> str:
     trained, tested = (part.split(", ") for part in ranges.split("; OOD "))
     changed = [(old, new.rpartition(" ")[2]) for old, new in zip(trained, tested, strict=True) if old != new]
     return ", ".join(f"{old} to {new}" for old, new in changed)
+
+
+TEXTS = ("lookatthelettertocopy", "notnearlyaslong", "dh13h")
+"""What the model reverses at first: 21 letters, where its training ended at ten; fewer; and few."""
+
+
+def redirecting() -> dict[str, Any]:
+    """What a `ModelExplorer` takes to begin with the slider alone, at the end where nothing is moved."""
+    small = stored_model("algorithmic_reasoning", "string reversal, sinusoidal positions")
+    config = small.model.config
+    heads = [(layer, head) for layer in range(config.n_layers) for head in range(config.n_heads)]
+    shown = {"model": small.model, "task": small.task, "texts": TEXTS, "note": small.note}
+    swaps = {f"L{layer}H{head}": "program" for layer, head in heads}
+    moved = {"swaps": swaps, "strength": 0.0, "first": "strength"}
+    return {"models": {small.name: shown}, "layer": config.n_layers - 1, "head": -1, **moved}

@@ -1,4 +1,4 @@
-"""The six tasks: what the study trained and tested on, and how each is learned from random weights."""
+"""The six tasks: what the study trained and tested on, how each is learned, and what is trained further."""
 
 from __future__ import annotations
 
@@ -253,3 +253,11 @@ class Override(TypedDict, total=False):
     ood: Settings
     model: dict[Annotated[str, among(AS_THE_RECIPE)], Annotated[Any, AfterValidator(plain)]]
     stages: Several[Settings]
+
+
+NOTHING, ALL, WHOLE = "nothing", "all weights", "queries and keys"
+STEEPEST, RANDOM = "one column, the steepest", "one column, at random"
+FASTEST, SLOWEST = "the fastest frequency", "the slowest frequency"
+EVERY = "every column, one at a time"
+WAYS = (ALL, WHOLE, STEEPEST, RANDOM, FASTEST, SLOWEST, EVERY)
+"""What can be trained further; frequencies, of rotary positions."""

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from torch import nn
 
-from attnlib.generators.base import Batch
 from attnlib.plots.drawing import labelled
 from attnlib.stats import (
     Estimate,
     answer_accuracy,
+    corrected,
     mass_table,
+    p_over_seeds,
+    pooled,
     rank_correlation,
     summarise,
     table_over_seeds,
 )
 from attnlib.stats.masses import MEAN, ROLLOUT
-from book.chapters.reasoning import verdicts
 from book.chapters.reasoning.algorithmic_reasoning import AlgorithmicReasoning
-from book.chapters.reasoning.intervention import head_masses, reinforcement_rows
+from book.chapters.reasoning.measures import (
+    CONTROL,
+    NOTHING,
+    SPLITS,
+)
+from book.chapters.records import learned_best, made_alike
 from book.chapters.records.numbers import counted as counted_units
 
 ACCURACY = "teacher-forced accuracy"
@@ -85,12 +90,12 @@ def kinds_judged(rows: pd.DataFrame, **rule: float) -> pd.DataFrame:
 
     Fine-tuned addition is among them, though the study tests it on shorter sums: it shows no loss.
     """
-    several, by_positions = verdicts.verdict_tables(rows, **rule)
+    several, by_positions = verdict_tables(rows, **rule)
     tuned = rows[rows["setting"].str.contains("fine-tuned")] if len(rows) else rows
     families = {
-        LLAMA: several[~verdicts.apart(several)],
+        LLAMA: several[~apart(several)],
         OWN_BLOCKS: by_positions,
-        FINE_TUNED: verdicts.judged(verdicts.recorded_gains(tuned), **rule),
+        FINE_TUNED: judged(recorded_gains(tuned), **rule),
     }
     return labelled(families, "models")
 
@@ -111,28 +116,6 @@ def correlations(models: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(found, columns=["attention", "over", "value", "low", "high", "n"])
 
 
-SPLITS = {"ID": "id", "OOD": "ood"}
-"""The two tests, and the parts of a task that they are of."""
-
-Models = Mapping[str, nn.Module]
-"""By the names of `runs()`."""
-
-
-def over_all(
-    p: AlgorithmicReasoning, models: Models, measure: Callable[[nn.Module, list[Batch]], pd.DataFrame]
-) -> pd.DataFrame:
-    """What a function of model and batches finds, for every run and split, with `run` and `split`."""
-    batches = {(name, split): p.batches(name, part) for name in p.tasks for split, part in SPLITS.items()}
-    return pd.concat(
-        [
-            measure(models[run.name], batches[run.task, split]).assign(run=run.name, split=split)
-            for run in p.runs()
-            for split in SPLITS
-        ],
-        ignore_index=True,
-    )
-
-
 def accuracies(p: AlgorithmicReasoning, ways: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Accuracy of every run and split, by way of answering."""
     found = [answer_accuracy(rows, ["run", "split"]).assign(how=how) for how, rows in ways.items()]
@@ -148,34 +131,6 @@ def masses(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     measured = [ROLLOUT, MEAN]
     by_group = mass_table(rows.assign(group=group), ["run", "group"], measured)
     return by_group, mass_table(rows, ["run", "split"], measured)
-
-
-def all_ranked(p: AlgorithmicReasoning, models: Models) -> dict[str, pd.DataFrame]:
-    """`ranked_heads` of every run."""
-    return {run.name: verdicts.ranked_heads(p, run, models[run.name]) for run in p.runs()}
-
-
-def best_head(p: AlgorithmicReasoning, models: Models, ranked: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """What each model's best head of `all_ranked` has on the reference of test texts."""
-    best = {run: table["name"].iloc[0] for run, table in ranked.items()}
-    heads = over_all(p, models, head_masses)
-    own = heads[heads["name"] == heads["run"].map(best)]
-    return summarise(own, ["run", "name", "split"], "mass", whole="rows", beside=["uniform"])
-
-
-def pushed(
-    p: AlgorithmicReasoning, models: Models, ranked: Mapping[str, pd.DataFrame]
-) -> pd.DataFrame | None:
-    """Accuracy while the best heads of every `changeable` model are redirected; `None` of none."""
-    found = list[pd.DataFrame]()
-    for run in verdicts.changeable(p, models):
-        top = ranked[run.name].head(p.reinforced_heads)
-        heads = list(zip(top["layer"], top["head"], strict=True))
-        for split, part in SPLITS.items():
-            rows = reinforcement_rows(models[run.name], p.batches(run.task, part), heads, p.strengths)
-            about = {"run": run.name, "task": run.name, "split": split}
-            found.append(answer_accuracy(rows, ["onto", "strength"]).assign(**about))
-    return pd.concat(found, ignore_index=True) if found else None
 
 
 def to_record(
@@ -200,16 +155,16 @@ def to_record(
     if reinforced is not None:
         made += [recorded(reinforced, "{metric} {split}, strength {strength:g} onto {onto}")]
     if changed is not None:
-        made += [recorded(verdicts.right_tokens(changed), "{metric}")]
-        gains = verdicts.best_gains(changed)
-        made += [recorded(gains, verdicts.GAIN, *verdicts.BESIDE_GAINS)]
-        made += [recorded(verdicts.gains_by_seed(changed, gains), verdicts.GAIN_OF_ONE)]
+        made += [recorded(right_tokens(changed), "{metric}")]
+        gains = best_gains(changed)
+        made += [recorded(gains, GAIN, *BESIDE_GAINS)]
+        made += [recorded(gains_by_seed(changed, gains), GAIN_OF_ONE)]
     if further is not None:
         made += [recorded(further, "{metric}", "uniform")]
     runs = p.run_table()
     if len(p.seeds) > 1:
         kinds = runs.drop_duplicates("kind")
-        runs = pd.concat([runs, kinds.assign(run=kinds["kind"] + verdicts.OVER_SEEDS, seed=np.nan)])
+        runs = pd.concat([runs, kinds.assign(run=kinds["kind"] + OVER_SEEDS, seed=np.nan)])
     return pd.concat(made).merge(runs, on="run")
 
 
@@ -270,3 +225,241 @@ def effect_clause(before: Any, after: Any) -> str:
     if after["low"] > before["high"]:
         return "raises accuracy"
     return "lowers accuracy" if after["high"] < before["low"] else "does not change accuracy significantly"
+
+
+CAUSE, PART, NONE, NO_LOSS = "cause", "part of the cause", "not significant", "no significant loss"
+"""What attention may be of a failure; the last where there is no failure to explain."""
+
+HALF = 0.5
+"""So much of what is lost out of distribution should come back for attention to be the cause."""
+
+LEVEL = 0.05
+"""Of the verdicts of one table together."""
+
+RIGHT = "right tokens {split}, {change}, {heads} heads"
+"""What accuracy under changed attention is recorded as."""
+
+GAIN, GAIN_OF_ONE = "gain, by {change}", "gain of one seed, by {change}"
+"""What the gain of the best change is recorded as, and what each seed adds to one over seeds."""
+
+BESIDE_GAINS = ("heads", "ID", "OOD", "changed", "control", "closed", "closed in", "seeds")
+"""Numbers of `best_gains` that are recorded, too."""
+
+OVER_SEEDS = ", over seeds"
+"""Stands behind the kind of models where a row is of all seeds together."""
+
+_GAIN = r"^(?:gain|verdict: .+), by (?P<change>.+)$"  # older records froze a verdict in the name
+
+MAY_DIFFER = (
+    *("tasks", "seeds", "supervised", "positions", "strengths", "further", "text", "longest", "device"),
+)
+"""Parameters in which runs may differ whose models of one kind are trained and tested alike."""
+
+_APART = r"OOD length (?:1-10$|100-130)"
+
+
+def losses(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """What models lose out of distribution: their accuracy in it less that out of it."""
+    inside, outside = (
+        rows[rows["metric"].eq(RIGHT.format(split=split, change=NOTHING, heads=0))]
+        .set_index([*by, "seed"])[["value", "low", "high"]]
+        .astype(float)
+        for split in ("ID", "OOD")
+    )
+    lost = inside["value"] - outside["value"]
+    down = np.hypot(inside["value"] - inside["low"], outside["high"] - outside["value"])
+    up = np.hypot(inside["high"] - inside["value"], outside["value"] - outside["low"])
+    each = pd.DataFrame({"value": lost, "low": lost - down, "high": lost + up}).reset_index()
+    found = table_over_seeds(each, by)
+    alone = each.groupby(list(by), sort=False)[["low", "high"]].first().reset_index(drop=True)
+    found = found.fillna({name: alone[name] for name in ("low", "high")}).drop(columns="n")
+    return found.rename(columns={"value": "lost", "low": "lost low", "high": "lost high"})
+
+
+def judged(gains: pd.DataFrame, level: float = LEVEL, enough: float = HALF) -> pd.DataFrame:
+    """Verdicts of one table: does attention cause the failure out of distribution?
+
+    There is no loss if its interval is not above 0. Attention is the cause if a change of it has a gain that
+    is shown (an interval above 0, and p below the level by Holm's method over all rows with a loss) and
+    enough of what was lost comes back; it is a part if less does.
+    """
+    loses = gains["lost low"] > 0
+    found = gains.assign(p_holm=corrected(np.where(loses, p_over_seeds(gains), np.nan)))
+    shown = (found["low"] > 0) & (found["p_holm"] < level)
+    cases = [~loses, ~shown, found["closed"] >= enough]
+    return found.assign(verdict=np.select(cases, [NO_LOSS, NONE, CAUSE], PART))
+
+
+def recorded_gains(rows: pd.DataFrame, seeds: int = 2) -> pd.DataFrame:
+    """What the best change of attention gains, of all that is recorded with several seeds; not judged yet.
+
+    Records that differ in their seeds only are taken together, though each chose its change by its own.
+    """
+    by = ["way", "kind", "ranges"]
+    columns = ["kind", "ranges", "change", "value", "low", "high", "n", *BESIDE_GAINS]
+    if "closed in" not in rows:
+        return pd.DataFrame(columns=[*columns, "lost", "lost low", "lost high"], dtype=float)
+    rows = with_ways(rows)
+    gains = rows.assign(change=rows["metric"].str.extract(_GAIN)["change"])
+    gains = gains[gains["change"].notna() & gains["seeds"].ge(seeds)]
+    gains = gains.astype(dict.fromkeys(("n", "heads", "closed in", "seeds"), int))
+    return (
+        together(of_other_seeds(gains, rows, by), by)[["way", *columns]]
+        .merge(losses(rows, by), on=by)
+        .drop(columns="way")
+    )
+
+
+def with_ways(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows with a column `way`: the first record of runs that differ in no more than `MAY_DIFFER`."""
+    return rows.assign(way=rows["record"].map(made_alike(rows["record"].unique(), MAY_DIFFER)))
+
+
+def of_other_seeds(gains: pd.DataFrame, rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """Of several lots of one kind, those that share no seed, the largest first: a seed counts once."""
+    of = rows.dropna(subset=["seed"]).groupby(["record", "kind"])["seed"].agg(frozenset)
+    taken: dict[tuple[Any, ...], frozenset[float]] = {}
+    kept: list[Any] = []
+    for place, row in gains.sort_values("seeds", ascending=False, kind="stable").iterrows():
+        key, seeds = tuple(row[[*by]]), of.get((row["record"], row["kind"]), frozenset())
+        before = taken.get(key, frozenset())
+        if not before & seeds:
+            taken[key] = before | seeds
+            kept.append(place)
+    return gains[gains.index.isin(kept)]
+
+
+def together(gains: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """Gains of several sets of seeds, pooled (`attnlib.stats.pooled`); other numbers are means."""
+    weights = gains["seeds"]
+    means = {name: gains[name] * weights for name in ("ID", "OOD", "changed", "control")}
+    sums = gains.assign(**means).groupby(list(by), sort=False)
+    whole = sums[["seeds", "closed in", *means]].sum()
+    whole[[*means]] = whole[[*means]].div(whole["seeds"], axis=0)
+    whole["change"], whole["heads"] = sums["change"].agg(_listed), sums["heads"].max()
+    whole["closed"] = (whole["changed"] - whole["OOD"]) / (whole["ID"] - whole["OOD"]).replace(0, np.nan)
+    alone = gains.drop_duplicates(list(by)).set_index(list(by))
+    single = sums.size().eq(1)  # as it was recorded, bit for bit
+    names = ["value", "low", "high", "n"]
+    numbers = pooled(gains, by).set_index(list(by))
+    whole[names] = numbers[names].where(~single, alone[names], axis=0)
+    whole = whole.assign(**{name: whole[name].where(~single, alone[name]) for name in (*means, "closed")})
+    numbers_of = dict.fromkeys((*means, "closed", "value", "low", "high"), float)
+    return whole.astype(numbers_of | dict.fromkeys(("n", "heads", "closed in", "seeds"), int)).reset_index()
+
+
+def _listed(changes: pd.Series) -> str:
+    return " or ".join(dict.fromkeys(changes))
+
+
+def verdict_tables(rows: pd.DataFrame, **rule: float) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The verdicts over seeds of all recorded models from random weights, corrected table by table."""
+    found = recorded_gains(of_seeds(rows))
+    own = own_positions(found)
+    several, by_positions = (
+        judged(part, **rule).reset_index(drop=True) for part in (found[~own], found[own])
+    )
+    return several, by_positions
+
+
+def of_seeds(rows: pd.DataFrame) -> pd.DataFrame:
+    """Of models from random weights, of several seeds; of a kind trained in several ways, the best."""
+    if rows.empty:
+        return rows
+    named = rows["run"].str.contains(rf", seed \d|{OVER_SEEDS}$")
+    of_several = rows[named & rows["setting"].str.contains("from scratch")]
+    by_way = with_ways(of_several)
+    return learned_best(by_way, ["kind", "ranges"], "teacher-forced exact match ID", "way").drop(
+        columns="way"
+    )
+
+
+def shares_of_seeds(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of `of_seeds` of single models that are shares: without gains, which may be below 0."""
+    found = of_seeds(rows).dropna(subset=["seed"])
+    return found[~found["metric"].str.startswith("gain")]
+
+
+def own_positions(rows: pd.DataFrame) -> pd.Series:
+    """Whether models are of those that differ in nothing but their positions."""
+    return rows["kind"].astype(str).str.endswith(" positions")
+
+
+def apart(rows: pd.DataFrame) -> pd.Series:
+    """Whether ranges are other than those of all tasks, towards longer texts.
+
+    Such are those of reversal tested on shorter strings, and of flip-flop tested on ten times as many
+    commands.
+    """
+    return rows["ranges"].astype(str).str.contains(_APART)
+
+
+def best_gains(rows: pd.DataFrame) -> pd.DataFrame:
+    """What the best change of attention gains out of distribution, for each kind of model.
+
+    A gain is over the better of its control and no change. The change, and in how many heads, is chosen by
+    that on the even texts; numbers are of the odd ones.
+    """
+    found = list[dict[str, Any]]()
+    for kind, own in rows.groupby("kind", sort=False):
+        even, odd = own[own["sample"] % 2 == 0], own[own["sample"] % 2 == 1]
+        tried = own.loc[own["change"].isin(CONTROL), ["change", "heads"]].drop_duplicates()
+        possible = list(zip(tried["change"].tolist(), tried["heads"].tolist(), strict=True))
+        change, number = max(possible, key=lambda way: _gain(even, _rival(even, *way), *way)["value"].mean())
+        gain = _gain(odd, _rival(even, change, number), change, number)
+        ways = {"OOD": NOTHING, "changed": change, "control": CONTROL[change]}
+        texts = {"ID": odd[odd["split"] == "ID"]}
+        texts |= {name: _outside(odd, way, number) for name, way in ways.items()}
+        by_seed = pd.DataFrame({name: each.groupby("seed")["value"].mean() for name, each in texts.items()})
+        means = by_seed.mean()
+        lost = means["ID"] - means["OOD"]
+        closed = (means["changed"] - means["OOD"]) / lost if lost else np.nan
+        of_each = (by_seed["changed"] - by_seed["OOD"]) / (by_seed["ID"] - by_seed["OOD"])
+        several = len(by_seed) > 1
+        over_texts = summarise(gain, bounds=(-1.0, 1.0))
+        interval = table_over_seeds(gain.assign(of="seeds"), ["of"]) if several else over_texts
+        (numbers,) = interval[["value", "low", "high", "n"]].to_dict("records")
+        run = f"{kind}{OVER_SEEDS}" if several else own["run"].iloc[0]
+        row = {"run": run, "kind": kind, "change": change, "heads": number, **means, **numbers}
+        row |= {"of": "seeds" if several else "texts", "closed": closed, "seeds": len(by_seed)}
+        found.append(row | {"closed in": int((of_each >= HALF).sum())})
+    return pd.DataFrame(found)
+
+
+def gains_by_seed(rows: pd.DataFrame, gains: pd.DataFrame) -> pd.DataFrame:
+    """What the change of each gain over seeds gains in each of them."""
+    found = [pd.DataFrame(columns=["run", "kind", "seed", "change", "value", "low", "high", "n"])]
+    best: Any
+    for best in gains[gains["of"].eq("seeds")].itertuples():
+        odd = rows[rows["kind"].eq(best.kind) & (rows["sample"] % 2 == 1)]
+        gain = _gain(odd, _rival(odd, best.change, best.heads), best.change, best.heads)
+        runs = odd.drop_duplicates("seed").set_index("seed")["run"]
+        each = summarise(gain, ["seed"], bounds=(-1.0, 1.0))
+        found.append(each.assign(run=each["seed"].map(runs), kind=best.kind, change=best.change))
+    return pd.concat(found[1:] or found)
+
+
+def right_tokens(rows: pd.DataFrame) -> pd.DataFrame:
+    """The share of tokens that are right under every change, as it is recorded."""
+    table = summarise(rows, ["run", "kind", "seed", "split", "change", "heads"])
+    metric = [RIGHT.format_map(row) for row in table.to_dict("records")]
+    return table.assign(metric=metric).drop(columns=["split", "change", "heads"])
+
+
+def _outside(rows: pd.DataFrame, change: str, number: int) -> pd.DataFrame:
+    """Texts out of distribution under a change in so many heads."""
+    heads = 0 if change == NOTHING else number
+    return rows[(rows["split"] == "OOD") & (rows["change"] == change) & (rows["heads"] == heads)]
+
+
+def _rival(rows: pd.DataFrame, change: str, number: int) -> str:
+    """What does better: a change's control, or no change."""
+    both = [NOTHING, CONTROL[change]]
+    return max(both, key=lambda each: _outside(rows, each, number)["value"].mean())
+
+
+def _gain(rows: pd.DataFrame, rival: str, change: str, number: int) -> pd.DataFrame:
+    """What a change adds to a rival, by seed and text."""
+    before = _outside(rows, rival, number)[["seed", "sample", "value"]]
+    both = _outside(rows, change, number).merge(before, on=["seed", "sample"], suffixes=("", " before"))
+    return both.assign(value=both["value"] - both["value before"])[["seed", "sample", "value"]]

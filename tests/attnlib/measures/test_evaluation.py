@@ -35,8 +35,7 @@ from attnlib.stats import (
 )
 from attnlib.stats.significance import NOT_ENOUGH
 from attnlib.training.objectives import score_samples
-from book.chapters.reasoning.intervention import head_masses
-from book.chapters.reasoning.row_comparison import compare_rows
+from book.chapters.reasoning.measures import compare_rows, head_masses
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "statistics.json").read_text())
 TOKENIZER = char_tokenizer()

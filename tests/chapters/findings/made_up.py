@@ -24,7 +24,8 @@ from book.chapters.programs.predictions import SUPPORTED, USUAL
 from book.chapters.reasoning import few_columns
 from book.chapters.reasoning.claims import LONGER as LONGER_STRINGS
 from book.chapters.reasoning.claims import ROTARY
-from book.chapters.reasoning.verdicts import NOTHING, RIGHT
+from book.chapters.reasoning.measures import NOTHING
+from book.chapters.reasoning.tables import RIGHT
 
 Rows = Sequence[Mapping[str, Any]]
 

@@ -9,7 +9,7 @@ from book.chapters.findings.rules import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCE
 from book.chapters.reasoning import few_columns
 from book.chapters.reasoning.algorithmic_reasoning import AlgorithmicReasoning
 from book.chapters.reasoning.claims import ENOUGH, enough_clause, steepest_column
-from book.chapters.reasoning.few_columns import ALL, EVERY, FASTEST, RANDOM, SLOWEST, STEEPEST, WAYS, WHOLE
+from book.chapters.reasoning.recipes import ALL, EVERY, FASTEST, RANDOM, SLOWEST, STEEPEST, WAYS, WHOLE
 from tests.chapters.findings.made_up import CASES
 from tests.parameters import quick
 

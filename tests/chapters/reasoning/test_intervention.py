@@ -15,7 +15,7 @@ from attnlib.models.attention import reinforced
 from attnlib.models.attention.changes import causal_null
 from attnlib.stats import reference_mass, summarise
 from attnlib.training.objectives import stacked_attentions
-from book.chapters.reasoning.intervention import RANDOM, REFERENCE, head_masses, reinforcement_rows
+from book.chapters.reasoning.measures import RANDOM, REFERENCE, head_masses, reinforcement_rows
 
 torch.set_num_threads(1)
 TOKENIZER = char_tokenizer()

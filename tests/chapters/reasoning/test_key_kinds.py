@@ -7,7 +7,7 @@ from attnlib.generators import char_tokenizer
 from attnlib.generators.algorithmic import task
 from attnlib.measures import evaluate_rows
 from attnlib.models import CausalSizes
-from book.chapters.reasoning.intervention import KINDS, key_kinds, kind_shares, shared_out, shared_rows
+from book.chapters.reasoning.measures import KINDS, key_kinds, kind_shares, shared_out, shared_rows
 
 torch.set_num_threads(1)
 TOKENIZER = char_tokenizer()

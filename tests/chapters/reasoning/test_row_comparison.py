@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from attnlib.stats import sample_rows
-from book.chapters.reasoning.row_comparison import compare_rows
+from book.chapters.reasoning.measures import compare_rows
 
 
 def predictions(rng: np.random.Generator, wrong: str, samples: int = 30, answer: int = 20) -> pd.DataFrame:

@@ -10,7 +10,7 @@ from attnlib.models.pretrained import TINY
 from book.chapters import demands
 from book.chapters.readings import reading
 from book.chapters.reasoning import AlgorithmicReasoning, tables
-from book.chapters.reasoning.verdicts import changed_attention
+from book.chapters.reasoning.measures import all_ranked, best_head, changed_attention, over_all, pushed
 from book.chapters.refusals import ParameterError
 from tests.parameters import quick
 
@@ -216,12 +216,12 @@ def test_a_plain_module_goes_through_the_chapter():
     small |= {"steps": 2, "batch_size": 4, "test_samples": 8, "n_layers": 1, "longest": 1.0, "device": "cpu"}
     p = Mine.checked(QUICK | small)
     models, _ = p.train_all()
-    rows, written = (tables.over_all(p, models, way) for way in (evaluate_rows, generate_answers))
+    rows, written = (over_all(p, models, way) for way in (evaluate_rows, generate_answers))
     accuracy = tables.accuracies(p, {"teacher-forced": rows, "generated": written})
     by_group, whole = tables.masses(rows)
-    ranked, by_length = tables.all_ranked(p, models), p.accuracy_by_length(models)
-    best_heads = tables.best_head(p, models, ranked)
-    assert tables.pushed(p, models, ranked) is None and changed_attention(p, models) is None
+    ranked, by_length = all_ranked(p, models), p.accuracy_by_length(models)
+    best_heads = best_head(p, models, ranked)
+    assert pushed(p, models, ranked) is None and changed_attention(p, models) is None
     made = {"accuracy": accuracy, "by_group": by_group, "whole": whole, "best_heads": best_heads}
     recorded = tables.to_record(p, **made, by_length=by_length)
     assert {"generated exact match OOD", "rollout, ID", "best head, OOD"} <= set(recorded["metric"])

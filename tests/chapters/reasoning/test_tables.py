@@ -10,9 +10,11 @@ from book.chapters.reasoning import AlgorithmicReasoning, AttentionIntervention,
 from book.chapters.reasoning.algorithmic_reasoning import ReasoningRun
 from book.chapters.reasoning.attention_intervention import READ
 from book.chapters.reasoning.tables import (
+    CAUSE,
     FINE_TUNED,
     LLAMA,
     OWN_BLOCKS,
+    apart,
     by_kind,
     correlations,
     counted,
@@ -21,18 +23,14 @@ from book.chapters.reasoning.tables import (
     in_a_row,
     kinds_judged,
     most_clause,
+    of_seeds,
     over_seeds,
     places_clause,
     rankings_clause,
     recorded,
-    signs_clause,
-)
-from book.chapters.reasoning.verdicts import (
-    CAUSE,
-    apart,
-    of_seeds,
     recorded_gains,
     shares_of_seeds,
+    signs_clause,
     verdict_tables,
 )
 from book.chapters.records import came_with_the_book, runs

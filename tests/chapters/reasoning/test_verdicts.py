@@ -7,25 +7,28 @@ from scipy import stats
 
 from attnlib.generators import char_tokenizer
 from attnlib.generators.algorithmic import TASKS, task
-from book.chapters.reasoning.intervention import RANDOM, REFERENCE
-from book.chapters.reasoning.tables import recorded
-from book.chapters.reasoning.verdicts import (
-    BESIDE_GAINS,
-    CAUSE,
+from book.chapters.reasoning.measures import (
     CONTROL,
     ENLARGED,
+    NOTHING,
+    OWN,
+    RANDOM,
+    REFERENCE,
+    changed_attention,
+)
+from book.chapters.reasoning.tables import (
+    BESIDE_GAINS,
+    CAUSE,
     GAIN,
     GAIN_OF_ONE,
     NO_LOSS,
     NONE,
-    NOTHING,
-    OWN,
     PART,
     best_gains,
-    changed_attention,
     gains_by_seed,
     judged,
     losses,
+    recorded,
     recorded_gains,
     right_tokens,
 )

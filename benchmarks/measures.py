@@ -5,7 +5,7 @@
 
 SmolLM2-135M-Instruct, a prompt of 128 tokens, one prediction at its end. The unit is what a reader would
 call: `model(ids)`, with scores of the next token at every position.
-(`book.chapters.attribution_benchmark.costs` counts in passes with scores at the last position only, which
+(`attnlib.benchmarking.costs` counts in passes with scores at the last position only, which
 cost less: they are a line of their own.) The plain call and each measure take turns. Maximum flow on 30
 layers takes minutes, and is left out.
 
@@ -24,8 +24,8 @@ from torch.nn import Module
 
 from attnlib.attribution.prompts import Method
 from attnlib.attribution.registry import METHODS, attributions
+from attnlib.benchmarking.costs import FORWARD, cost_table
 from attnlib.models.pretrained import load_language_model
-from book.chapters.attribution_benchmark.costs import FORWARD, cost_table
 from book.chapters.later import MEASURES as LATER
 
 TOKENS = 128

@@ -13,6 +13,7 @@ them, from the bottom up:
     recording      the recorded scores of all methods
     entering       a method of your own beside them
     metrics        a faithfulness metric of your own beside 24 others
+    costs          what a measure costs, in forward passes
 """
 
 from typing import TYPE_CHECKING

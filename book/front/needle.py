@@ -132,7 +132,7 @@ def asked() -> dict[str, Any]:
     from attnlib.generators.needle import NeedleGenerator
     from attnlib.generators.prompts import encode
     from attnlib.models.pretrained import DEFAULT, load_language_model
-    from book.chapters.attribution_benchmark.measured import ASKED
+    from book.chapters.attribution_benchmark.measures import ASKED
     from book.chapters.display import display_name
     from book.chapters.generative.figures import TRIALS
     from book.chapters.records.provenance import origin

@@ -13,7 +13,7 @@ from attnlib.models.stored import stored_model
 from attnlib.stats import with_interval
 from attnlib.widgets import AttentionExplorer, MeasureExplorer
 from book.chapters.attribution_benchmark.claims import MARGIN
-from book.chapters.attribution_benchmark.measured import ASKED
+from book.chapters.attribution_benchmark.measures import ASKED
 from book.chapters.display import display_name
 from book.chapters.findings.claims import CLAIMS, findings
 from book.chapters.findings.finding import Claim, Finding, Number, Outcome

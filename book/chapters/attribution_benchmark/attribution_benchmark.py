@@ -14,14 +14,15 @@ from torch import Tensor, nn
 
 from attnlib.attended import bar
 from attnlib.attribution.registry import METHODS
+from attnlib.benchmarking.costs import cost_table
 from attnlib.models.attention.forward import context_of
-from book.chapters.attribution_benchmark.costs import cost_table
-from book.chapters.attribution_benchmark.faithfulness import faithfulness_rows
-from book.chapters.attribution_benchmark.hops import BUILT, hop_rows
-from book.chapters.attribution_benchmark.measured import (
+from book.chapters.attribution_benchmark.measures import (
     ASKED,
     BASELINES,
+    BUILT,
     Scored,
+    faithfulness_rows,
+    hop_rows,
     plausibility_rows,
     scored,
     untrained,
@@ -173,7 +174,7 @@ class AttributionBenchmark(Chapter):
         return faithfulness_rows(each.model, each.questions.where(some), scores, **how)
 
     def hop_rows(self, progress: bool = True) -> pd.DataFrame:
-        """How well measures that need no counterfactual find sources of whole answers: `hops.hop_rows`."""
+        """How well measures that need no counterfactual find sources of whole answers; see `hop_rows`."""
         methods = [name for name in self.asked_for if name not in TOLD]
         pairs = [
             (name, seed) for name in self.whole_answers for seed in BUILT[name].seeds(self)[: self.seeds]

@@ -1,10 +1,20 @@
-"""Predictions of models whose sources are known: one, many of them, and rows of numbers about them."""
+"""Predictions whose sources are known: one, many of them, and where they come from.
+
+The texts are those of the book's tasks. One question per text, as a rule. Every one has a counterfactual,
+from the generator that the text is of, and the right answer there as its foil: a prediction that has none is
+not asked for. Questions to a causal model end where they are asked, since what comes later is not seen.
+
+A counterfactual is the same text with its sources exchanged. Often nothing else is another in it, and then
+whatever compares the two token by token finds the sources by construction: to ask patching, say `others`, and
+it is a text of its own, of the same form.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -15,8 +25,18 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
+from attnlib.generators.algorithmic import AlgorithmicGenerator
+from attnlib.generators.arithmetic import Arithmetic
+from attnlib.generators.base import IGNORE, Sample
+from attnlib.generators.classification import Documents, Planting, Vocabulary, opposites
+from attnlib.generators.copying import Copying
+from attnlib.generators.needle import NeedleGenerator, NeedleSample
+from attnlib.generators.rasp import Language, Sequences
+from attnlib.generators.tokenizer import SPECIAL
+from attnlib.generators.translation import Lexicon, Pairs, Subwords
 from attnlib.models.attention import evaluating
 from attnlib.models.attention.forward import logits_of
+from book.chapters.attribution_benchmark.single_head import ReadCopies, ReadSentences
 
 T = TypeVar("T")
 
@@ -207,3 +227,312 @@ def row_table(
         "metric": metric,
     }
     return pd.DataFrame(about | {"value": value, "chance": chance, "perfect": perfect})
+
+
+Exchange = Callable[[str, int, Sequence[int], np.random.Generator], Sample | None]
+"""Makes a text, a place in its answer and what that is made of into one with another answer there."""
+
+
+def about_answers(
+    task: AlgorithmicGenerator | Arithmetic,
+    samples: Iterable[Sample],
+    *,
+    others: Iterable[Sample] = (),
+    in_distribution: bool = True,
+    seed: int = 0,
+) -> Iterator[Question]:
+    """A question about one character of every text's answer, drawn from those that have a reference.
+
+    The truth is the `reference` without the query's own token; candidates are the task's text up to the
+    query. Questions where no text of the same length has another answer are left out. Token `n` predicts
+    character `n`, as the beginning is a token, too.
+    """
+    exchange = _another(others) or task.exchanged
+    for row, sample in enumerate(samples):
+        rng = np.random.default_rng([seed, row])
+        assert sample.reference is not None and sample.evaluated is not None
+        for query in in_random_order(sample.reference.any(1), rng):
+            seen = slice(0, query + 1)
+            truth = but(sample.reference[query], query)
+            keys = (truth.nonzero()[:, 0] - 1).tolist()
+            other = exchange(sample.text, query, keys, rng) if keys else None
+            if other is None:
+                continue
+            yield Question(
+                sample.input_ids[seen],
+                query,
+                int(sample.target_ids[query]),
+                truth[seen],
+                but(sample.evaluated[query], query)[seen],
+                int(other.target_ids[query]),
+                other.input_ids[seen],
+                in_distribution,
+            )
+            break
+
+
+def _another(others: Iterable[Sample]) -> Exchange | None:
+    """What takes another one of the same form, if there are any."""
+    alike = Alike(others, lambda sample: form(sample.text))
+    if not alike.by_form:
+        return None
+
+    def exchange(text: str, place: int, keys: Sequence[int], rng: np.random.Generator) -> Sample | None:
+        return alike.draw(form(text), lambda sample: sample.text[place] != text[place], rng)
+
+    return exchange
+
+
+def about_copies(
+    model: ReadCopies,
+    task: Copying,
+    n: int,
+    *,
+    others: bool = False,
+    in_distribution: bool = True,
+    seed: int = 0,
+) -> Iterator[Question]:
+    """A question about one symbol of every copy: where does it stand in the source?
+
+    What was written so far is given, and right. In the counterfactual another symbol stands at that place:
+    one that the sequence does not have, or, where it has them all, any other, which changes places with it.
+    """
+    for row in range(n):
+        rng = np.random.default_rng([seed, row])
+        symbols = task.sequences(1, rng)[0]
+        place = int(rng.integers(task.length))
+        free = np.setdiff1d(np.arange(task.symbols), symbols)
+        other = int(rng.choice(free if len(free) else symbols[symbols != symbols[place]]))
+        swap = np.arange(task.symbols)
+        swap[[symbols[place], other]] = swap[[other, symbols[place]]]
+        if others:  # a permutation that moves every symbol
+            swap = np.roll(np.arange(task.symbols), int(rng.integers(1, task.symbols)))
+            other = int(swap[symbols[place]])
+        rows = [
+            torch.cat([torch.tensor([*one, task.end]), model.written(torch.tensor(one[:place]))])
+            for one in (symbols, swap[symbols])
+        ]
+        at = torch.arange(len(rows[0]))
+        yield Question(
+            rows[0],
+            len(rows[0]) - 1,
+            int(symbols[place]),
+            at == place,
+            at < task.length,
+            other,
+            rows[1],
+            in_distribution,
+        )
+
+
+def about_documents(
+    vocabulary: Vocabulary,
+    documents: Documents,
+    planting: Planting | None = None,
+    *,
+    others: bool = False,
+    in_distribution: bool = True,
+    seed: int = 0,
+) -> Iterator[Question]:
+    """A question about every document, asked at its last word, `<eos>`: what speaks for its class?
+
+    In the counterfactual the truth's words have become those of the other class that count as much; documents
+    with a keyword too rare for that are left out.
+    """
+    if documents.relevance is None:
+        raise ValueError("documents should be planted ones, whose relevance is known")
+    swap, known = torch.arange(len(vocabulary)), vocabulary.ids
+    for one, other in opposites(planting).items():
+        if one in known and other in known:
+            swap[known[one]] = known[other]
+    relevance = documents.toward_label(documents.relevance)
+    tokens, labels = documents.tokens.split(documents.lengths.tolist()), documents.labels.tolist()
+    alike = Alike(zip(tokens, labels, strict=True), lambda each: (len(each[0]), each[1]))
+    rows = zip(tokens, relevance.split(documents.lengths.tolist()), labels, strict=True)
+    for row, (ids, speaks, label) in enumerate(rows):
+        words = ids >= len(SPECIAL)
+        truth = (speaks > 0) & words
+        if (swap[ids] == ids)[truth].any() or not truth.any():  # of too rare a keyword, or its opposite
+            continue
+        counterfactual = torch.where(truth, swap[ids], ids)
+        if others:
+            rng = np.random.default_rng([seed, row])
+            found = alike.draw((len(ids), 1 - label), lambda each: True, rng)
+            if found is None:
+                continue
+            counterfactual = found[0]
+        yield Question(
+            ids,
+            len(ids) - 1,
+            label,
+            truth,
+            words,
+            1 - label,
+            counterfactual,
+            in_distribution,
+        )
+
+
+def about_facts(
+    generator: NeedleGenerator,
+    samples: Iterable[NeedleSample],
+    *,
+    others: Iterable[NeedleSample] = (),
+    seed: int = 0,
+) -> Iterator[Question]:
+    """A question about the first token of every prompt's answer: in which fact does it stand?
+
+    The truth are the tokens of the value in that fact. In the counterfactual two facts have exchanged their
+    values; prompts in which all values begin with the same token are left out.
+    """
+    special = torch.tensor(generator.tokenizer.all_special_ids, dtype=torch.int64)
+    alike = Alike(others, _form)
+    for row, sample in enumerate(samples):
+        rng = np.random.default_rng([seed, row])
+        if alike.by_form:
+            other = alike.draw(_form(sample), partial(_answers_otherwise, sample), rng)
+        else:
+            other = generator.exchanged(sample, rng)
+        if other is None:
+            continue
+        assert sample.reference is not None
+        n = sample.n_prompt
+        ids = sample.input_ids[:n]
+        yield Question(
+            ids,
+            n - 1,
+            int(sample.input_ids[n]),
+            sample.reference[n - 1, :n],
+            but(~torch.isin(ids, special), n - 1),
+            int(other.input_ids[n]),
+            other.input_ids[:n],
+            True,
+        )
+
+
+def _form(sample: NeedleSample) -> tuple[int, tuple[int, ...]]:
+    """How long a prompt is, and where its needle stands."""
+    assert sample.reference is not None
+    return sample.n_prompt, tuple(sample.reference[sample.n_prompt - 1].nonzero()[:, 0].tolist())
+
+
+def _answers_otherwise(sample: NeedleSample, other: NeedleSample) -> bool:
+    return bool(sample.input_ids[sample.n_prompt] != other.input_ids[other.n_prompt])
+
+
+DRAWN = 20
+"""Sequences that another one with another output is taken from."""
+
+
+def about_programs(
+    lang: Language,
+    sequences: Sequences,
+    *,
+    others: bool = False,
+    in_distribution: bool = True,
+    seed: int = 0,
+) -> Iterator[Question]:
+    """A question about one output of every sequence, drawn from those that have a source.
+
+    The truth are the symbols that the program's last selector looks at, as in `book.chapters.rasp.measures`,
+    but the query's own, which is no candidate.
+    """
+    if not lang.definition.heads:
+        raise ValueError(f"no program is known for {lang.name}, so its sources are not, either")
+    batch, last = lang.batch(sequences), max(lang.definition.heads)
+    for row in range(len(sequences)):
+        rng, alone = np.random.default_rng([seed, row]), sequences[slice(row, row + 1)]
+        n = int(batch.attention_mask[row].sum())
+        ids, targets = batch.input_ids[row, :n], batch.target_ids[row, :n]
+        symbols = targets != IGNORE
+        selected = batch.target_attention[last][row, :n, :n] & symbols
+        for query in in_random_order(symbols, rng):
+            truth = but(selected[query], query)
+            if not truth.any():
+                continue
+            if others:
+                other = other_sequence(lang, alone, query - lang.bos, rng)
+            else:
+                other = lang.exchanged(alone, query - lang.bos, truth[int(lang.bos) :], rng)
+            if other is None:
+                continue
+            twin = lang.batch(other, target_attention=False)
+            yield Question(
+                ids,
+                query,
+                int(targets[query]),
+                truth,
+                but(symbols, query),
+                int(twin.target_ids[0, query]),
+                twin.input_ids[0],
+                in_distribution,
+            )
+            break
+
+
+def other_sequence(
+    lang: Language, sequence: Sequences, query: int, rng: np.random.Generator
+) -> Sequences | None:
+    """A sequence as long, with another output at one position; `None` if none of those drawn has."""
+    (length,) = sequence.lengths.tolist()
+    seed, size = int(rng.integers(2**31)), {"min_length": length, "max_length": length}
+    drawn = lang.sequences(DRAWN, split="test", seed=seed, **size)
+    outputs = lang.definition.outputs
+    differs = (outputs(drawn)[:, query] != outputs(sequence)[0, query]).nonzero()
+    return drawn[differs[0]] if len(differs) else None
+
+
+def about_sentences(
+    model: ReadSentences,
+    subwords: Subwords,
+    pairs: Pairs,
+    words: Lexicon,
+    *,
+    others: Pairs | None = None,
+    in_distribution: bool = True,
+    seed: int = 0,
+) -> Iterator[Question]:
+    """A question about one word of every translation: which source words does it translate?
+
+    Words of which there is no other like them (the joining word) are not asked for.
+    """
+    if pairs.alignment is None:
+        raise ValueError("sentences should be invented ones, whose alignment is known")
+    texts = [] if others is None else [tuple(side.split() for side in text) for text in others.texts]
+    alike = Alike(texts, lambda each: len(each[0]) + 2)  # with `<bos>` and `<eos>`
+    for row in range(len(pairs)):
+        rng, pair = np.random.default_rng([seed, row]), pairs[slice(row, row + 1)]
+        assert pair.alignment is not None
+        n = len(pair.source)
+        aligned = pair.alignment.view(-1, n)
+        said, written = (text.split() for text in pair.texts[0])
+        for place in in_random_order(aligned.any(1), rng):
+            if others is None:
+                other = words.exchanged(said, written, aligned[:-1, 1:-1], place, rng)
+            else:
+                other = alike.draw(n, partial(_differs, place, written[place]), rng)  # type: ignore[assignment]
+            if other is None:
+                continue
+            source, target = (torch.tensor(ids) for ids in subwords.encode([*map(" ".join, other)]))
+            # Of the target, `<bos>` is not written: the source's end stands for it.
+            ids = torch.cat([pair.source, model.written(pair.target[1 : place + 1])])
+            candidates = torch.zeros_like(ids, dtype=torch.bool)
+            candidates[1 : n - 1] = True
+            truth = torch.zeros_like(candidates)
+            truth[:n] = aligned[place]
+            yield Question(
+                ids,
+                len(ids) - 1,
+                int(pair.target[place + 1]),
+                truth,
+                candidates,
+                int(target[place + 1]),
+                torch.cat([source, model.written(target[1 : place + 1])]),
+                in_distribution,
+            )
+            break
+
+
+def _differs(place: int, word: str, sentence: tuple[list[str], ...]) -> bool:
+    """Whether another word stands at a place of its translation."""
+    return place < len(sentence[1]) and sentence[1][place] != word

@@ -26,15 +26,18 @@ from attnlib.generators.translation import Grammar, Pairs, invented, lexicon
 from attnlib.models.causal import OWN
 from attnlib.models.compiled import PROGRAMS, compiled
 from attnlib.models.pretrained import load_language_model
-from book.chapters.attribution_benchmark.asked import (
+from book.chapters.attribution_benchmark.questions import (
+    Question,
+    Questions,
     about_answers,
     about_copies,
     about_documents,
     about_facts,
     about_programs,
     about_sentences,
+    gathered,
+    some,
 )
-from book.chapters.attribution_benchmark.questions import Question, Questions, gathered, some
 from book.chapters.attribution_benchmark.single_head import (
     SINGLE_HEAD,
     ReadCopies,

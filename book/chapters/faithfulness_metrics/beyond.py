@@ -17,7 +17,7 @@ from attnlib.stats.intervals import Estimate
 from attnlib.stats.rank_measures import kendall_tau
 from attnlib.stats.resampling import Statistic, resampled_means
 from attnlib.stats.seeds import table_over_seeds
-from book.chapters.attribution_benchmark.predictions import verdict
+from book.chapters.attribution_benchmark.tables import verdict
 from book.chapters.faithfulness_metrics.judged import BESIDE, DIGITS, PLAUSIBILITY, RUNGS, Judged, difference
 from book.chapters.faithfulness_metrics.tables import part_table
 

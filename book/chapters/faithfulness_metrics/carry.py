@@ -16,7 +16,7 @@ from typing import Any
 
 from attnlib.attribution.learned import learned_heads
 from attnlib.attribution.prompts import Method
-from book.chapters.attribution_benchmark.measured import scored
+from book.chapters.attribution_benchmark.measures import scored
 from book.chapters.attribution_benchmark.questions import Questions
 from book.chapters.attribution_benchmark.settings import SETTINGS
 from book.chapters.faithfulness_metrics.beyond import FEWEST, Prediction, by_measure

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from attnlib.attended import bar
 from attnlib.attribution.registry import METHODS, SIGNED
-from book.chapters.attribution_benchmark.measured import ASKED, scored
+from book.chapters.attribution_benchmark.measures import ASKED, scored
 from book.chapters.attribution_benchmark.questions import Questions
 from book.chapters.attribution_benchmark.settings import FURTHER, SETTINGS, Setting, refuse_profile
 from book.chapters.chapter import Chapter

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from attnlib.attribution.learned import learned_heads
 from attnlib.attribution.prompts import Prompts
-from book.chapters.attribution_benchmark.measured import scored
+from book.chapters.attribution_benchmark.measures import scored
 from book.chapters.attribution_benchmark.questions import Questions, alike
 
 LEARNED = "learned weights of heads"

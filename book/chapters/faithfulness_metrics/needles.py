@@ -30,9 +30,8 @@ from jaxtyping import Bool
 from attnlib.attribution.registry import METHODS
 from attnlib.generators.needle import NeedleGenerator
 from attnlib.models.pretrained import TINY
-from book.chapters.attribution_benchmark.asked import about_facts
-from book.chapters.attribution_benchmark.measured import scored
-from book.chapters.attribution_benchmark.questions import Question, but, gathered, some
+from book.chapters.attribution_benchmark.measures import scored
+from book.chapters.attribution_benchmark.questions import Question, about_facts, but, gathered, some
 from book.chapters.attribution_benchmark.settings import chapter_with, language_model
 from book.chapters.faithfulness_metrics.beyond import BEFORE, TAU, Prediction, by_judge
 from book.chapters.faithfulness_metrics.judged import Judged, judge

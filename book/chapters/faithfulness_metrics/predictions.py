@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from book.chapters.attribution_benchmark.predictions import verdict
 from book.chapters.attribution_benchmark.settings import FURTHER, SETTINGS, were_told
+from book.chapters.attribution_benchmark.tables import verdict
 from book.chapters.faithfulness_metrics.judged import difference, estimate, over_settings
 from book.chapters.faithfulness_metrics.protocols import called
 

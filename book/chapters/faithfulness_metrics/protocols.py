@@ -41,7 +41,7 @@ from jaxtyping import Bool, Float, Int
 
 from attnlib.stats.ragged import Ragged
 from attnlib.stats.rank_measures import spearman_rows
-from book.chapters.attribution_benchmark.faithfulness import BUDGETS, counts_of, order_of
+from book.chapters.attribution_benchmark.measures import BUDGETS, counts_of, order_of
 from book.chapters.faithfulness_metrics.removal import OPERATORS, READINGS, Case
 from book.chapters.faithfulness_metrics.soft import SOFT
 

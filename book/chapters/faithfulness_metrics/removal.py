@@ -30,7 +30,7 @@ from torch import Tensor, nn
 from attnlib.models.attention import evaluating
 from attnlib.models.attention.forward import logits_of
 from attnlib.models.causal import is_causal
-from book.chapters.attribution_benchmark.faithfulness import logits_seeing
+from book.chapters.attribution_benchmark.measures import logits_seeing
 from book.chapters.attribution_benchmark.questions import Questions, alike
 
 READINGS = ("p", "margin", "log p")

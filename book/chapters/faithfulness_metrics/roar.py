@@ -38,9 +38,8 @@ from torch import Tensor, nn
 from attnlib.generators.base import IGNORE, Batch
 from attnlib.generators.tokenizer import UNK_ID
 from attnlib.training import Plan, fit, token_loss
-from book.chapters.attribution_benchmark.asked import about_programs
-from book.chapters.attribution_benchmark.measured import scored
-from book.chapters.attribution_benchmark.questions import Question, gathered, some
+from book.chapters.attribution_benchmark.measures import scored
+from book.chapters.attribution_benchmark.questions import Question, about_programs, gathered, some
 from book.chapters.attribution_benchmark.settings import SETTINGS
 from book.chapters.faithfulness_metrics.beyond import BEFORE, TAU, Prediction, by_judge, by_measure
 from book.chapters.faithfulness_metrics.judged import PLAUSIBILITY, RUNGS, Judged, judge

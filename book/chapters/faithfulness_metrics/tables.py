@@ -10,7 +10,7 @@ import pandas as pd
 
 from attnlib.stats.intervals import NOTHING, Estimate
 from attnlib.stats.seeds import over_seeds
-from book.chapters.attribution_benchmark import method_tables
+from book.chapters.attribution_benchmark import tables as method_tables
 from book.chapters.attribution_benchmark.settings import FURTHER, were_told
 from book.chapters.attribution_benchmark.tables import ahead_of, first_elsewhere
 from book.chapters.display import display_name

@@ -14,7 +14,7 @@ from attnlib.models.copier import Copier, CopierConfig
 from attnlib.models.devices import device_of, pick_device
 from attnlib.models.pretrained import load_language_model, untrained_twin
 from attnlib.training import Plan, fit
-from book.chapters.attribution_benchmark.measured import untrained
+from book.chapters.attribution_benchmark.measures import untrained
 from book.chapters.copying.heads import initial_head
 
 COPIER = CopierConfig(vocabulary=5, hidden=4, seeds=(0,))

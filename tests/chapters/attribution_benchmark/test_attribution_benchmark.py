@@ -14,29 +14,29 @@ from book.chapters.attribution_benchmark.attribution_benchmark import (
     explored,
     first_of_each_split,
 )
-from book.chapters.attribution_benchmark.measured import ASKED
-from book.chapters.attribution_benchmark.method_tables import method_comparisons
-from book.chapters.attribution_benchmark.predictions import (
-    FAITHFULNESS,
-    PLAUSIBILITY,
+from book.chapters.attribution_benchmark.claims import (
     PREDICTIONS,
     Prediction,
     prediction_table,
+    recorded_outcomes,
 )
+from book.chapters.attribution_benchmark.measures import ASKED
 from book.chapters.attribution_benchmark.settings import SETTINGS
 from book.chapters.attribution_benchmark.tables import (
     ALL,
+    FAITHFULNESS,
+    PLAUSIBILITY,
     THESE,
     ahead_of,
     ahead_table,
     answers,
     decision_table,
     first_elsewhere,
+    method_comparisons,
     missing_table,
     of_record,
     recorded,
     recorded_apart,
-    recorded_outcomes,
     right_answers,
     setting_table,
     told_or_not,

@@ -12,9 +12,20 @@ from hypothesis import strategies as st
 
 from attnlib.generators import LongAdditionGenerator, SuccessorGenerator, char_tokenizer
 from attnlib.models.causal import CausalSizes
-from book.chapters.attribution_benchmark import hops
-from book.chapters.attribution_benchmark.hops import DIGITS, SYMBOLS, added, counted, sources, walked
-from book.chapters.attribution_benchmark.predictions import DIRECTLY, HOP_PREDICTIONS, HOPS, OWN
+from book.chapters.attribution_benchmark import measures
+from book.chapters.attribution_benchmark.claims import HOP_PREDICTIONS, hop_prediction_table
+from book.chapters.attribution_benchmark.measures import (
+    DIGITS,
+    DIRECTLY,
+    HOPS,
+    OWN,
+    SYMBOLS,
+    added,
+    counted,
+    sources,
+    walked,
+)
+from book.chapters.attribution_benchmark.tables import by_way, recorded_ways
 from tests.parameters import smallest
 
 TABLE = "hkkuudda h="
@@ -78,12 +89,17 @@ def one_step(model, input_ids, attention_mask=None, query=-1, target=None, foil=
 def rows(monkeypatch) -> pd.DataFrame:
     """Of a model whose every step is known: rows of all ways."""
     model = CausalSizes(n_layers=1, n_heads=1, width=8).build("transformer", char_tokenizer())
-    texts = [hops.written(TABLE, walked, SYMBOLS + "u"), hops.written("kuhkdaud h=", walked, SYMBOLS + "u")]
-    built = hops.Built(lambda p: [0], lambda p, seed: model, lambda p: iter(texts))
-    monkeypatch.setitem(hops.BUILT, "walks", built)
-    monkeypatch.setattr(hops, "answered", lambda model, text: True)
+    texts = [
+        measures.written(TABLE, walked, SYMBOLS + "u"),
+        measures.written("kuhkdaud h=", walked, SYMBOLS + "u"),
+    ]
+    built = measures.Built(lambda p: [0], lambda p, seed: model, lambda p: iter(texts))
+    monkeypatch.setitem(measures.BUILT, "walks", built)
+    monkeypatch.setattr(measures, "answered", lambda model, text: True)
     p = smallest("attribution_benchmark")
-    made = [hops.hop_rows("walks", seed, p, {"AttnLRP": one_step, "rollout": "rollout"}) for seed in (0, 1)]
+    made = [
+        measures.hop_rows("walks", seed, p, {"AttnLRP": one_step, "rollout": "rollout"}) for seed in (0, 1)
+    ]
     return pd.concat(made, ignore_index=True)
 
 
@@ -95,15 +111,15 @@ def test_hops_lead_back_through_the_token_that_predicts_and_not_without_it(rows)
 
 
 def test_what_is_kept_says_how_much_and_how_much_more(rows) -> None:
-    kept = hops.recorded(rows).set_index("metric")
+    kept = recorded_ways(rows).set_index("metric")
     assert kept.loc[f"{OWN}: AttnLRP", "value"] == 1.0
     gained = kept.loc[f"{OWN}, more than {DIRECTLY}: AttnLRP"]
     apart = 1.0 - kept.loc[f"{DIRECTLY}: AttnLRP", "value"]
     assert gained["value"] == pytest.approx(apart) and gained["low"] - 1e-9 <= apart <= gained["high"] + 1e-9
     assert gained["n"] == 2 and set(kept["run"]) == {"walks"}
-    found = hops.by_way(hops.recorded(rows))
+    found = by_way(recorded_ways(rows))
     assert set(found["way"]) == {DIRECTLY, HOPS, OWN} and set(found["method"]) == {"AttnLRP", "rollout"}
-    assert hops.recorded(pd.DataFrame()).empty
+    assert recorded_ways(pd.DataFrame()).empty
 
 
 def test_a_prediction_is_told_whichever_way_it_was_kept() -> None:
@@ -115,7 +131,7 @@ def test_a_prediction_is_told_whichever_way_it_was_kept() -> None:
         "high": [0.75, 0.5],
         "n": [3, 3],
     }
-    found = hops.hop_prediction_table(pd.DataFrame(numbers)).set_index("prediction")
+    found = hop_prediction_table(pd.DataFrame(numbers)).set_index("prediction")
     (yes,) = (each.words for each in HOP_PREDICTIONS if each[1:] == ("walks", "AttnLRP", OWN, DIRECTLY))
     (open_,) = (each.words for each in HOP_PREDICTIONS if each[1:] == ("addition", "AttnLRP", DIRECTLY, OWN))
     assert found.loc[yes, ["came out", "value"]].tolist() == ["yes", 0.5]
@@ -125,30 +141,34 @@ def test_a_prediction_is_told_whichever_way_it_was_kept() -> None:
 
 def test_every_prediction_is_of_what_can_be_asked() -> None:
     for each in HOP_PREDICTIONS:
-        assert each.setting in hops.BUILT and {each.first, each.second} <= set(hops.WAYS)
+        assert each.setting in measures.BUILT and {each.first, each.second} <= set(measures.WAYS)
 
 
 def test_texts_are_of_the_tasks_and_none_is_trained_on() -> None:
     p = smallest("attribution_benchmark", models="smoke")
-    for name, built in hops.BUILT.items():
+    for name, built in measures.BUILT.items():
         for text in islice(built.texts(p), 5):
             words = char_tokenizer().decode(text.ids, skip_special_tokens=True)
             assert text.sources.shape == (len(text.ids) - text.start, text.start), name
             assert words[text.start - 2] in "= " and not text.sources[:, [0, -1]].any()
-    trained = {table for step in range(5) for table in hops.tables(np.random.default_rng(step), 64, "train")}
-    held_out = hops.tables(np.random.default_rng(0), 64, "test")
+    trained = {
+        table
+        for step in range(5)
+        for table in measures.walk_prompts(np.random.default_rng(step), 64, "train")
+    }
+    held_out = measures.walk_prompts(np.random.default_rng(0), 64, "test")
     assert len(held_out) == 64 and not trained & {*held_out}
 
 
 def test_a_text_is_asked_about_only_where_every_character_is_right() -> None:
     model = CausalSizes(n_layers=1, n_heads=1, width=8).build("transformer", char_tokenizer())
-    text = hops.written(TABLE, walked, SYMBOLS)
-    assert not hops.answered(model, text)
+    text = measures.written(TABLE, walked, SYMBOLS)
+    assert not measures.answered(model, text)
     ids = text.ids.clone()
     with torch.no_grad():
         for at in range(text.start, len(ids)):
             ids[at] = model(ids[None, :at]).logits[0, -1].argmax()
-    assert hops.answered(model, text._replace(ids=ids))
+    assert measures.answered(model, text._replace(ids=ids))
 
 
 def test_the_chapter_asks_the_tasks_that_it_is_told_to(monkeypatch) -> None:

@@ -12,7 +12,7 @@ from attnlib.models.base import without_cudnn
 from attnlib.models.classifier import Classifier, ClassifierConfig
 from attnlib.models.copier import Copier, CopierConfig
 from attnlib.models.seq2seq import Seq2Seq, Seq2SeqConfig
-from book.chapters.attribution_benchmark.measured import untrained
+from book.chapters.attribution_benchmark.measures import untrained
 from book.chapters.attribution_benchmark.single_head import (
     SINGLE_HEAD,
     ReadCopies,

@@ -15,9 +15,8 @@ from attnlib.generators.base import IGNORE
 from attnlib.generators.rasp import language
 from attnlib.generators.tokenizer import UNK_ID
 from attnlib.models import Transformer, TransformerConfig
-from book.chapters.attribution_benchmark.asked import about_programs
-from book.chapters.attribution_benchmark.measured import scored
-from book.chapters.attribution_benchmark.questions import gathered
+from book.chapters.attribution_benchmark.measures import scored
+from book.chapters.attribution_benchmark.questions import about_programs, gathered
 from book.chapters.faithfulness_metrics import beyond, carry, needles, roar
 from book.chapters.faithfulness_metrics.beyond import BEFORE, TAU, Prediction, by_judge, by_measure
 from book.chapters.faithfulness_metrics.fitted import prompts_of

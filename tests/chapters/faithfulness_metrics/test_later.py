@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from attnlib.attribution import learned_heads
-from book.chapters.attribution_benchmark.measured import ASKED, LATER
+from book.chapters.attribution_benchmark.measures import ASKED
 from book.chapters.faithfulness_metrics import FaithfulnessMetrics, faithfulness_metrics, tables
 from book.chapters.faithfulness_metrics.fitted import LEARNED, cross_fitted, prompts_of
 from book.chapters.faithfulness_metrics.judged import agreement
@@ -21,6 +21,7 @@ from book.chapters.faithfulness_metrics.tables import (
     part_rows,
     part_table,
 )
+from book.chapters.later import MEASURES as LATER
 from book.chapters.records.runs import RECORDED, _file_name
 from tests.parameters import profile, quick, smallest
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from book.chapters.attribution_benchmark.faithfulness import BUDGETS
+from book.chapters.attribution_benchmark.measures import BUDGETS
 from book.chapters.faithfulness_metrics.protocols import FORMS, HALVES, PROTOCOLS, STEPS, called, first_tokens
 from book.chapters.faithfulness_metrics.removal import OPERATORS, READINGS
 from book.chapters.faithfulness_metrics.soft import SOFT

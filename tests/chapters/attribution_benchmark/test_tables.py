@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 from scipy.stats import binomtest
 
-from book.chapters.attribution_benchmark.method_tables import (
-    MODELS,
-    QUESTIONS,
+from book.chapters.attribution_benchmark.tables import (
+    OVER_MODELS,
+    OVER_QUESTIONS,
     method_comparisons,
     method_differences,
     method_ranking,
@@ -140,7 +140,7 @@ def test_the_two_intervals_of_a_mean_over_settings_cover_what_they_say():
     of_these = (found["these_low"] <= truth) & (truth <= found["these_high"])
     over = (found["low"] <= 0.5) & (found["high"] >= 0.5)
     assert 0.91 <= of_these.mean() <= 1 and 0.9 <= over.mean() <= 0.99
-    assert set(found["these_over"]) == {MODELS} and set(found["these_n"]) == {18}
+    assert set(found["these_over"]) == {OVER_MODELS} and set(found["these_n"]) == {18}
     # neither is the other: questions and models alone miss the mean over all settings
     assert ((found["these_low"] <= 0.5) & (found["these_high"] >= 0.5)).mean() < 0.7
 
@@ -156,15 +156,15 @@ def test_where_questions_leave_nothing_open_the_interval_of_these_settings_is_st
 def test_of_one_model_per_setting_only_questions_are_drawn_again():
     table, _ = drawn(np.random.default_rng(0), settings=3, models=1, questions=8, spread=0.2, sims=2)
     found = method_ranking(table, METRIC)
-    assert set(found["these_over"]) == {QUESTIONS} and set(found["these_n"]) == {24}
+    assert set(found["these_over"]) == {OVER_QUESTIONS} and set(found["these_n"]) == {24}
 
 
 def test_n_is_what_was_drawn_again():
     models = pd.concat([rows({"a": [0.3 + 0.1 * seed, 0.5]}, seed=seed) for seed in range(3)])
     found = normalised(models, METRIC).iloc[0]
-    assert (found["over"], found["n"], found["questions"], found["seeds"]) == (MODELS, 3, 2, 3)
+    assert (found["over"], found["n"], found["questions"], found["seeds"]) == (OVER_MODELS, 3, 2, 3)
     found = normalised(rows({"a": [0.3, 0.5]}), METRIC).iloc[0]
-    assert (found["over"], found["n"], found["questions"], found["seeds"]) == (QUESTIONS, 2, 2, 1)
+    assert (found["over"], found["n"], found["questions"], found["seeds"]) == (OVER_QUESTIONS, 2, 2, 1)
 
 
 def test_no_interval_goes_above_perfect():

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from attnlib.attribution.perturbation import blank_out
+from attnlib.benchmarking.costs import FORWARD, cost_table, counted
 from attnlib.models import Transformer, TransformerConfig
-from book.chapters.attribution_benchmark.costs import FORWARD, cost_table, counted
 
 CONFIG = {"vocabulary": 20, "n_layers": 3, "n_heads": 4, "width": 32, "positions": "learned"}
 

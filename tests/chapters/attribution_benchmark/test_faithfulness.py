@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
-from book.chapters.attribution_benchmark.faithfulness import first_tokens, order_of, rank_agreement, tokens_of
+from book.chapters.attribution_benchmark.measures import first_tokens, order_of, rank_agreement, tokens_of
 
 CANDIDATES = np.array([[True] * 10 + [False] * 2, [True] * 3 + [False] * 9])
 

@@ -19,15 +19,16 @@ from attnlib.generators.translation import lexicon as dictionary
 from attnlib.models import Transformer, TransformerConfig
 from attnlib.models.copier import Copier, CopierConfig
 from attnlib.models.seq2seq import Seq2Seq, Seq2SeqConfig
-from book.chapters.attribution_benchmark.asked import (
+from book.chapters.attribution_benchmark.questions import (
     about_answers,
     about_copies,
     about_documents,
     about_facts,
     about_programs,
     about_sentences,
+    gathered,
+    some,
 )
-from book.chapters.attribution_benchmark.questions import gathered, some
 from book.chapters.attribution_benchmark.single_head import ReadCopies, ReadSentences
 
 SEEDS = range(30)

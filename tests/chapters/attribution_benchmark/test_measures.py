@@ -12,8 +12,14 @@ from attnlib.attribution import METHODS
 from attnlib.attribution.perturbation import blank_out
 from attnlib.generators.rasp.language import language
 from attnlib.models import Transformer, TransformerConfig
-from book.chapters.attribution_benchmark.faithfulness import faithfulness_rows, probabilities
-from book.chapters.attribution_benchmark.measured import BASELINES, plausibility_rows, scored, untrained
+from book.chapters.attribution_benchmark.measures import (
+    BASELINES,
+    faithfulness_rows,
+    plausibility_rows,
+    probabilities,
+    scored,
+    untrained,
+)
 from book.chapters.attribution_benchmark.questions import Questions
 from book.chapters.attribution_benchmark.settings import SETTINGS
 

@@ -5,8 +5,7 @@ import pytest
 
 from attnlib.attribution.registry import METHODS
 from book.chapters.display import display_name, display_names, significance, standing, tally_clause
-from book.chapters.faithfulness_metrics.judged import RUNGS
-from book.chapters.faithfulness_metrics.protocols import PROTOCOLS
+from book.chapters.faithfulness_metrics.measures import PROTOCOLS, RUNGS
 
 
 @pytest.mark.parametrize(

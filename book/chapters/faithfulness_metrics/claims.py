@@ -17,7 +17,7 @@ from book.chapters.attribution_benchmark.claims import (
 )
 from book.chapters.attribution_benchmark.settings import were_told
 from book.chapters.display import display_name
-from book.chapters.faithfulness_metrics.judged import estimate
+from book.chapters.faithfulness_metrics.measures import estimate
 from book.chapters.faithfulness_metrics.predictions import PREDICTIONS, TODAY
 from book.chapters.faithfulness_metrics.tables import (
     ALL,
@@ -173,6 +173,15 @@ def _of(measured: pd.DataFrame, method: str) -> Any:
 
 def _turned(row: Any) -> Any:
     return row._replace(value=-row.value, low=-row.high, high=-row.low)
+
+
+def truth_clause(share: Any) -> str:
+    """What the share of methods above ground truth says of a metric; `share` has `low` and `high`."""
+    if share is None:
+        return "was not run"
+    if share["low"] > FEW:
+        return "speaks against the standard metric"
+    return f"does not {'speak' if share['high'] < FEW else 'decide'} against the standard metric"
 
 
 AGREES, MEASURES, OUT = (

@@ -19,15 +19,22 @@ from book.chapters.attribution_benchmark.measures import ASKED, scored
 from book.chapters.attribution_benchmark.questions import Questions
 from book.chapters.attribution_benchmark.settings import FURTHER, SETTINGS, Setting, refuse_profile
 from book.chapters.chapter import Chapter
-from book.chapters.faithfulness_metrics import carry, needles, roar
-from book.chapters.faithfulness_metrics.beyond import FEWEST, tables
-from book.chapters.faithfulness_metrics.fitted import LEARNED, cross_fitted
-from book.chapters.faithfulness_metrics.hidden_keys import RETRAINED, keys_hidden
-from book.chapters.faithfulness_metrics.judged import Judged, agreement, judge
+from book.chapters.faithfulness_metrics.further import carry, needles, roar
+from book.chapters.faithfulness_metrics.further.hidden_keys import RETRAINED, keys_hidden
+from book.chapters.faithfulness_metrics.further.tables import FEWEST, part_tables
+from book.chapters.faithfulness_metrics.measures import (
+    FORMS,
+    LEARNED,
+    PROTOCOLS,
+    Judged,
+    Protocol,
+    agreement,
+    called,
+    cross_fitted,
+    judge,
+)
+from book.chapters.faithfulness_metrics.perturbation import OPERATORS, READINGS, SOFT, Case, single_effect
 from book.chapters.faithfulness_metrics.predictions import JUDGING
-from book.chapters.faithfulness_metrics.protocols import FORMS, PROTOCOLS, Protocol, called
-from book.chapters.faithfulness_metrics.removal import OPERATORS, READINGS, Case, single_effect
-from book.chapters.faithfulness_metrics.soft import SOFT
 from book.chapters.parameters import Count, Different, Text, among
 
 Cases = dict[tuple[str, int], Case]
@@ -155,7 +162,7 @@ class FaithfulnessMetrics(Chapter):
     def beyond(self, part: str) -> dict[str, pd.DataFrame]:
         """The tables of a part of `BEYOND`, by what they are about; none if it is not asked for."""
         module = BEYOND[part]
-        return tables(part, module.judged(self), module.PREDICTED) if part in self.parts else {}
+        return part_tables(part, module.judged(self), module.PREDICTED) if part in self.parts else {}
 
     def scores(self, cases: Cases, progress: bool = True) -> Scores:
         """What every measure says; one that has to be learned, by what it learned of other questions."""

@@ -11,8 +11,7 @@ import pandas as pd
 
 from book.chapters.attribution_benchmark.settings import FURTHER, SETTINGS, were_told
 from book.chapters.attribution_benchmark.tables import verdict
-from book.chapters.faithfulness_metrics.judged import difference, estimate, over_settings
-from book.chapters.faithfulness_metrics.protocols import called
+from book.chapters.faithfulness_metrics.measures import called, difference, estimate, over_settings
 
 NO_TRANSFORMER_TRAINED_HERE = ("needle",)
 """Where the sources are known of one token only, and the model is large."""

@@ -10,12 +10,12 @@ import pandas as pd
 
 from attnlib.stats.intervals import NOTHING, Estimate
 from attnlib.stats.seeds import over_seeds
-from book.chapters.attribution_benchmark import tables as method_tables
+from book.chapters.attribution_benchmark import tables as benchmark_tables
 from book.chapters.attribution_benchmark.settings import FURTHER, were_told
 from book.chapters.attribution_benchmark.tables import ahead_of, first_elsewhere
 from book.chapters.display import display_name
-from book.chapters.faithfulness_metrics.fitted import LEARNED
-from book.chapters.faithfulness_metrics.judged import (
+from book.chapters.faithfulness_metrics.measures import (
+    LEARNED,
     PLAUSIBILITY,
     Judged,
     difference,
@@ -23,6 +23,7 @@ from book.chapters.faithfulness_metrics.judged import (
     measures_by,
     over_settings,
 )
+from book.chapters.faithfulness_metrics.perturbation import SOFT, Case
 from book.chapters.faithfulness_metrics.predictions import (
     CONFIRMING,
     EXPECTED,
@@ -35,13 +36,11 @@ from book.chapters.faithfulness_metrics.predictions import (
     chosen,
     halves,
 )
-from book.chapters.faithfulness_metrics.removal import Case
-from book.chapters.faithfulness_metrics.soft import SOFT
 from book.chapters.later import MEASURES as LATER
 from book.chapters.records.numbers import in_words
 
 COLUMNS = ("tau", "somers", "ladder", "above", "before", "halves", "known halves")
-"""What `judged.agreement` says of a protocol in a setting."""
+"""What `measures.agreement` says of a protocol in a setting."""
 
 ESTIMATE = Estimate._fields
 """The columns of a number with its interval."""
@@ -295,7 +294,7 @@ def recorded(
 
 def ranked(measured: pd.DataFrame, by: str) -> pd.DataFrame:
     """Methods in the order of their mean over settings, by `KNOWN` or by a metric, which has no upper end."""
-    return method_tables.over_settings(measured, 1.0 if by == KNOWN else math.inf)
+    return benchmark_tables.over_settings(measured, 1.0 if by == KNOWN else math.inf)
 
 
 PART = "part"
@@ -314,20 +313,6 @@ def part_rows(more: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
             usual = rows.assign(what=f"{PART} {part}, usual", value=table["usual"], low=None, high=None)
             tables.append(usual)
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
-
-
-def part_table(rows: pd.DataFrame, part: str, texts: Sequence[str]) -> pd.DataFrame:
-    """The table of `part_rows` again, of the record that asked the most settings of those that have it."""
-    columns = [*texts, "usual", *ESTIMATE]
-    if rows.empty or not (of_part := rows["metric"].str.startswith(f"{PART} {part}: ")).any():
-        return pd.DataFrame(columns=columns)
-    there = widest(rows[rows["record"].isin(rows.loc[of_part, "record"])])
-    found = there[of_part[there.index]]
-    parts = found["metric"].str.removeprefix(f"{PART} {part}: ").str.split("; ", expand=True)
-    found = found.assign(**{name: parts[i] for i, name in enumerate(texts)})
-    usual = there.loc[there["metric"].str.startswith(f"{PART} {part}, usual: "), "value"].to_numpy()
-    found = found.assign(usual=usual) if len(usual) else found
-    return found[[name for name in columns if name in found]].reset_index(drop=True)
 
 
 FAR = 1.25
@@ -440,20 +425,11 @@ def with_further(first: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_best_truth(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows of the records that give ground truth its best completion in most settings; see `judged`."""
+    """Rows of the records that give ground truth its best completion in most settings; see `measures`."""
     if rows.empty:
         return rows
     whole = rows["metric"].eq(f"before: {TODAY}") & rows["run"].eq(ALL) & (rows["n"] > len(JUDGING) / 2)
     return rows[rows["record"].isin(rows.loc[whole, "record"])]
-
-
-def truth_clause(share: Any) -> str:
-    """What the share of methods above ground truth says of a metric; `share` has `low` and `high`."""
-    if share is None:
-        return "was not run"
-    if share["low"] > FEW:
-        return "speaks against the standard metric"
-    return f"does not {'speak' if share['high'] < FEW else 'decide'} against the standard metric"
 
 
 def of_record(rows: pd.DataFrame) -> Kept:

@@ -1,6 +1,6 @@
 """Do faithfulness metrics rank attribution methods as the ground truth of a program does?
 
-A metric takes tokens away and reads the answer (`book.chapters.faithfulness_metrics.protocols`). On every
+A metric takes tokens away and reads the answer (`book.chapters.faithfulness_metrics.measures`). On every
 program it ranks the methods of the benchmark, and so does the ground truth, by *reads* and by *causes*.
 Kendall's rank correlation of the two orders is the metric's agreement on that program.
 
@@ -27,8 +27,8 @@ from attnlib.benchmarking.recording import gathered, in_chunks, seeds_of
 from attnlib.files import write_atomically
 from attnlib.models.transformer import Transformer
 from book.chapters.attribution_benchmark.questions import Questions
-from book.chapters.faithfulness_metrics.protocols import PROTOCOLS, Numbers, Protocol, Scores, called
-from book.chapters.faithfulness_metrics.removal import Case
+from book.chapters.faithfulness_metrics.measures import PROTOCOLS, Numbers, Protocol, Scores, called
+from book.chapters.faithfulness_metrics.perturbation import Case
 
 FORMS = ("without the first", "comprehensiveness", "sufficiency", "deletion", "insertion", "LDS")
 OPERATORS = ("mask", "replace")

@@ -18,7 +18,7 @@ from attnlib.benchmarking.scoring import differences, features, summary
 from attnlib.stats.intervals import Estimate
 from attnlib.stats.rank_measures import kendall_tau
 from attnlib.stats.seeds import over_seeds
-from book.chapters.faithfulness_metrics.protocols import called
+from book.chapters.faithfulness_metrics.measures import called
 from book.chapters.findings.rules import above, ahead
 
 MARGIN = 0.1

@@ -8,8 +8,13 @@ from attnlib.generators.base import Batch
 from attnlib.models import Transformer, TransformerConfig
 from attnlib.training import History
 from book.chapters.attribution_benchmark.settings import SETTINGS, chapter_with
-from book.chapters.faithfulness_metrics import hidden_keys
-from book.chapters.faithfulness_metrics.hidden_keys import LONGER, RETRAINED, WithKeysHidden, keys_hidden
+from book.chapters.faithfulness_metrics.further import hidden_keys
+from book.chapters.faithfulness_metrics.further.hidden_keys import (
+    LONGER,
+    RETRAINED,
+    WithKeysHidden,
+    keys_hidden,
+)
 
 ROWS, TOKENS = 4000, 12
 

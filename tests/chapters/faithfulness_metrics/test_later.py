@@ -10,17 +10,10 @@ import torch
 from attnlib.attribution import learned_heads
 from book.chapters.attribution_benchmark.measures import ASKED
 from book.chapters.faithfulness_metrics import FaithfulnessMetrics, faithfulness_metrics, tables
-from book.chapters.faithfulness_metrics.fitted import LEARNED, cross_fitted, prompts_of
-from book.chapters.faithfulness_metrics.judged import agreement
+from book.chapters.faithfulness_metrics.further.tables import part_table
+from book.chapters.faithfulness_metrics.measures import LEARNED, agreement, cross_fitted, prompts_of
 from book.chapters.faithfulness_metrics.predictions import EXPECTED, TODAY
-from book.chapters.faithfulness_metrics.tables import (
-    ALL,
-    against,
-    apart_table,
-    later_against,
-    part_rows,
-    part_table,
-)
+from book.chapters.faithfulness_metrics.tables import ALL, against, apart_table, later_against, part_rows
 from book.chapters.later import MEASURES as LATER
 from book.chapters.records.runs import RECORDED, _file_name
 from tests.parameters import profile, quick, smallest

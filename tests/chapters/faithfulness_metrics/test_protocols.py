@@ -5,9 +5,8 @@ import pytest
 from scipy import stats
 
 from book.chapters.attribution_benchmark.measures import BUDGETS
-from book.chapters.faithfulness_metrics.protocols import FORMS, HALVES, PROTOCOLS, STEPS, called, first_tokens
-from book.chapters.faithfulness_metrics.removal import OPERATORS, READINGS
-from book.chapters.faithfulness_metrics.soft import SOFT
+from book.chapters.faithfulness_metrics.measures import FORMS, HALVES, PROTOCOLS, STEPS, called, first_tokens
+from book.chapters.faithfulness_metrics.perturbation import OPERATORS, READINGS, SOFT
 
 ITEMS, TOKENS = 6, 10
 

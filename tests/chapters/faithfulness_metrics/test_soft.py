@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnlib.attribution.stream import passing
-from book.chapters.faithfulness_metrics import soft
-from book.chapters.faithfulness_metrics.removal import Case
-from book.chapters.faithfulness_metrics.soft import SOFT, at_share, from_0_to_1, softly
-from tests.chapters.faithfulness_metrics.test_removal import model, questions
+from book.chapters.faithfulness_metrics import perturbation
+from book.chapters.faithfulness_metrics.perturbation import SOFT, Case, at_share, from_0_to_1, softly
+from tests.chapters.faithfulness_metrics.test_perturbation import model, questions
 from tests.parameters import smallest
 
 
@@ -82,7 +81,9 @@ def test_soft_sufficiency_and_comprehensiveness_by_hand(monkeypatch):
     case = Case(model("two-sided"), questions(False))
     needed = np.zeros(case.candidates.shape)
     needed[:, 1] = 1.0
-    monkeypatch.setattr(soft, "softly", lambda case, stay: 0.2 + 0.6 * (stay * needed[:, None]).sum(-1))
+    monkeypatch.setattr(
+        perturbation, "softly", lambda case, stay: 0.2 + 0.6 * (stay * needed[:, None]).sum(-1)
+    )
     scores = np.stack([needed, case.candidates * (1 - needed), case.candidates * 1.0], 1)
     assert SOFT["Soft-NS"](case, scores)[:, :2].tolist() == [[pytest.approx(1), pytest.approx(0)]] * 4
     assert SOFT["Soft-NC"](case, scores)[:, :2].tolist() == [[pytest.approx(1), pytest.approx(0)]] * 4
@@ -93,7 +94,7 @@ def test_a_measure_that_scores_high_everywhere_keeps_more_unless_the_share_is_fi
     """Or loses more, of comprehensiveness, which keeps the rest."""
     case = Case(model("causal"), questions(True))
     kept = []
-    monkeypatch.setattr(soft, "softly", lambda case, stay: kept.append(stay) or stay.mean(-1))
+    monkeypatch.setattr(perturbation, "softly", lambda case, stay: kept.append(stay) or stay.mean(-1))
     places = np.arange(6.0)
     modest, generous = (np.broadcast_to(each, case.candidates.shape) for each in (places**4, places**0.2))
     for each in (name, f"{name} at a fixed share"):

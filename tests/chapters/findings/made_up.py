@@ -12,8 +12,8 @@ from attnlib.benchmarking.scoring import features
 from book.chapters.attribution_benchmark.settings import FURTHER, SETTINGS
 from book.chapters.copying.claims import LONGER, STUDY_SIZE, TELLS
 from book.chapters.copying.tables import SECOND
+from book.chapters.faithfulness_metrics.measures import called
 from book.chapters.faithfulness_metrics.predictions import PREDICTIONS, TODAY
-from book.chapters.faithfulness_metrics.protocols import called
 from book.chapters.findings.rules import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from book.chapters.flow.measures import FLOW, RAW, ROLLOUT, WITH_CLS, WORDS
 from book.chapters.flow.tables import ADVANTAGE, AGREEMENT

@@ -1,4 +1,4 @@
-"""What is kept of parts that were asked later: numbers of judges, of measures, and what predictions became.
+"""What is kept of the further experiments: numbers of metrics, of methods, and what predictions became.
 
 Questions of one model are drawn again together (the bootstrap). Of a judge that asks only some of them (ROAR:
 those that nothing was trained on) the numbers are of these, and those of the ground truth of all. Where
@@ -18,8 +18,15 @@ from attnlib.stats.rank_measures import kendall_tau
 from attnlib.stats.resampling import Statistic, resampled_means
 from attnlib.stats.seeds import table_over_seeds
 from book.chapters.attribution_benchmark.tables import verdict
-from book.chapters.faithfulness_metrics.judged import BESIDE, DIGITS, PLAUSIBILITY, RUNGS, Judged, difference
-from book.chapters.faithfulness_metrics.tables import part_table
+from book.chapters.faithfulness_metrics.measures import (
+    BESIDE,
+    DIGITS,
+    PLAUSIBILITY,
+    RUNGS,
+    Judged,
+    difference,
+)
+from book.chapters.faithfulness_metrics.tables import ESTIMATE, PART, widest
 
 TAU, BEFORE = "tau", "before the truth"
 """Kendall's rank correlation with plausibility; the share of measures that are ranked before the truth, whose
@@ -82,7 +89,9 @@ def _less(first: Statistic, second: Statistic) -> Statistic:
     return Statistic(first.value - second.value, first.draws - second.draws, min(first.n, second.n))
 
 
-def tables(part: str, models: Sequence[Judged], predictions: Sequence[Prediction]) -> dict[str, pd.DataFrame]:
+def part_tables(
+    part: str, models: Sequence[Judged], predictions: Sequence[Prediction]
+) -> dict[str, pd.DataFrame]:
     """What is recorded of a part; see `TABLES`."""
     rows: dict[str, list[tuple]] = {name: [] for name in TABLES}
     of_judges, of_measures, expected = rows.values()
@@ -109,8 +118,8 @@ def tables(part: str, models: Sequence[Judged], predictions: Sequence[Prediction
     }
 
 
-def kept(rows: pd.DataFrame, part: str) -> list[pd.DataFrame]:
-    """`tables` again, of the chapter's records; of predictions also what `came out`."""
+def recorded_tables(rows: pd.DataFrame, part: str) -> list[pd.DataFrame]:
+    """`part_tables` again, of the chapter's records; of predictions also what `came out`."""
     judges, measures, expected = (part_table(rows, part + name, texts) for name, texts in TABLES.items())
     judges["low"] = judges["low"].clip(lower=judges["number"].map(LOWEST))
     judges["high"] = judges["high"].clip(upper=1.0)
@@ -127,3 +136,17 @@ def expected_over_settings(expected: pd.DataFrame) -> pd.DataFrame:
 def _with_verdicts(expected: pd.DataFrame) -> pd.DataFrame:
     ends = zip(expected["low"], expected["high"], strict=True)
     return expected.assign(**{"came out": [verdict(*each) for each in ends]})
+
+
+def part_table(rows: pd.DataFrame, part: str, texts: Sequence[str]) -> pd.DataFrame:
+    """The table of `part_rows` again, of the record that asked the most settings of those that have it."""
+    columns = [*texts, "usual", *ESTIMATE]
+    if rows.empty or not (of_part := rows["metric"].str.startswith(f"{PART} {part}: ")).any():
+        return pd.DataFrame(columns=columns)
+    there = widest(rows[rows["record"].isin(rows.loc[of_part, "record"])])
+    found = there[of_part[there.index]]
+    parts = found["metric"].str.removeprefix(f"{PART} {part}: ").str.split("; ", expand=True)
+    found = found.assign(**{name: parts[i] for i, name in enumerate(texts)})
+    usual = there.loc[there["metric"].str.startswith(f"{PART} {part}, usual: "), "value"].to_numpy()
+    found = found.assign(usual=usual) if len(usual) else found
+    return found[[name for name in columns if name in found]].reset_index(drop=True)

@@ -17,13 +17,21 @@ from attnlib.generators.tokenizer import UNK_ID
 from attnlib.models import Transformer, TransformerConfig
 from book.chapters.attribution_benchmark.measures import scored
 from book.chapters.attribution_benchmark.questions import about_programs, gathered
-from book.chapters.faithfulness_metrics import beyond, carry, needles, roar
-from book.chapters.faithfulness_metrics.beyond import BEFORE, TAU, Prediction, by_judge, by_measure
-from book.chapters.faithfulness_metrics.fitted import prompts_of
-from book.chapters.faithfulness_metrics.judged import BESIDE, PLAUSIBILITY, RUNGS, Judged, agreement, judge
+from book.chapters.faithfulness_metrics.further import carry, needles, roar
+from book.chapters.faithfulness_metrics.further import tables as further
+from book.chapters.faithfulness_metrics.further.tables import BEFORE, TAU, Prediction, by_judge, by_measure
+from book.chapters.faithfulness_metrics.measures import (
+    BESIDE,
+    PLAUSIBILITY,
+    PROTOCOLS,
+    RUNGS,
+    Judged,
+    agreement,
+    judge,
+    prompts_of,
+)
+from book.chapters.faithfulness_metrics.perturbation import Case
 from book.chapters.faithfulness_metrics.predictions import EXPECTED, TODAY
-from book.chapters.faithfulness_metrics.protocols import PROTOCOLS
-from book.chapters.faithfulness_metrics.removal import Case
 from book.chapters.faithfulness_metrics.tables import part_rows
 from tests.parameters import smallest
 
@@ -123,7 +131,7 @@ def test_numbers_are_those_of_the_table_with_intervals_over_questions():
         Prediction("tau", by_judge(TAU, one, two)),
         Prediction("truth", by_measure(one, "the truth", "noise alone"), ("another",)),
     )
-    found = beyond.tables("x", [model], predictions)
+    found = further.part_tables("x", [model], predictions)
     table = agreement([model]).set_index("protocol")
     number = found["x"].set_index(["judge", "number"])
     for name in (one, two):
@@ -144,23 +152,23 @@ def test_of_several_models_intervals_are_over_them_and_what_is_recorded_is_read_
         Prediction("the second is better", by_judge(TAU, "two", "one")),
         Prediction("the truth is above noise", by_measure("one", "the truth", "noise alone"), ("hist",)),
     )
-    found = beyond.tables("x", models, predictions)
+    found = further.part_tables("x", models, predictions)
     assert (found["x"]["n"] == 3).all()
     rows = part_rows(found)
     rows = rows.assign(metric=rows["what"] + ": " + rows["protocol"], record="r")
-    *_, lost, expected = beyond.kept(rows, "x")
+    *_, lost, expected = further.recorded_tables(rows, "x")
     pd.testing.assert_frame_equal(lost, found["x, by measure"], check_dtype=False)
     assert expected["came out"].tolist() == ["no", "no", "yes"]
     assert expected["value"].tolist()[:2] == [-2.0, -2.0]
-    over = beyond.expected_over_settings(expected).set_index("prediction")
+    over = further.expected_over_settings(expected).set_index("prediction")
     assert over["n"].to_dict() == {"the second is better": 2, "the truth is above noise": 1}
     assert (
         over.loc["the second is better", "value"] == -2
         and over.loc["the second is better", "came out"] == "no"
     )
-    assert all(each.empty for each in beyond.kept(pd.DataFrame(), "x"))
-    assert beyond.expected_over_settings(expected[:0]).empty
-    wide = beyond.kept(rows.assign(low=-2.0, high=2.0), "x")[0].set_index("number")
+    assert all(each.empty for each in further.recorded_tables(pd.DataFrame(), "x"))
+    assert further.expected_over_settings(expected[:0]).empty
+    wide = further.recorded_tables(rows.assign(low=-2.0, high=2.0), "x")[0].set_index("number")
     assert {*wide.loc[TAU, "low"]} == {-1} and {*wide.loc[BEFORE, "low"]} == {0} and {*wide["high"]} == {1}
 
 
@@ -241,7 +249,7 @@ def test_weights_are_learned_in_distribution_and_asked_out_of_it_the_next_seeds_
         got = each.numbers[PLAUSIBILITY][:, [each.measures.index(name) for name in ways]]
         assert np.array_equal(got, wanted[:, :2]) and not np.array_equal(wanted[:, 0], wanted[:, 1])
         assert {carry.LIKE, carry.EVEN, carry.LEADER} <= {*each.measures}
-    assert {*beyond.tables("carry", found, carry.PREDICTED)["carry, expected"]["n"]} == {2}
+    assert {*further.part_tables("carry", found, carry.PREDICTED)["carry, expected"]["n"]} == {2}
 
 
 def test_weights_cannot_go_to_another_seed_where_there_is_one():

@@ -33,11 +33,10 @@ from attnlib.models.pretrained import TINY
 from book.chapters.attribution_benchmark.measures import scored
 from book.chapters.attribution_benchmark.questions import Question, about_facts, but, gathered, some
 from book.chapters.attribution_benchmark.settings import chapter_with, language_model
-from book.chapters.faithfulness_metrics.beyond import BEFORE, TAU, Prediction, by_judge
-from book.chapters.faithfulness_metrics.judged import Judged, judge
+from book.chapters.faithfulness_metrics.further.tables import BEFORE, TAU, Prediction, by_judge
+from book.chapters.faithfulness_metrics.measures import PROTOCOLS, Judged, judge
+from book.chapters.faithfulness_metrics.perturbation import Case
 from book.chapters.faithfulness_metrics.predictions import EXPECTED, MASKING, TODAY
-from book.chapters.faithfulness_metrics.protocols import PROTOCOLS
-from book.chapters.faithfulness_metrics.removal import Case
 from book.chapters.generative.names import MOST, items
 
 FACT, NAME = "a fact among four", "one of two names"

@@ -19,12 +19,17 @@ from attnlib.attribution.prompts import Method
 from book.chapters.attribution_benchmark.measures import scored
 from book.chapters.attribution_benchmark.questions import Questions
 from book.chapters.attribution_benchmark.settings import SETTINGS
-from book.chapters.faithfulness_metrics.beyond import FEWEST, Prediction, by_measure
-from book.chapters.faithfulness_metrics.fitted import cross_fitted, prompts_of
-from book.chapters.faithfulness_metrics.judged import PLAUSIBILITY, Judged, judge
+from book.chapters.faithfulness_metrics.further.tables import FEWEST, Prediction, by_measure
+from book.chapters.faithfulness_metrics.measures import (
+    PLAUSIBILITY,
+    PROTOCOLS,
+    Judged,
+    cross_fitted,
+    judge,
+    prompts_of,
+)
+from book.chapters.faithfulness_metrics.perturbation import Case
 from book.chapters.faithfulness_metrics.predictions import EXPECTED, JUDGING
-from book.chapters.faithfulness_metrics.protocols import PROTOCOLS
-from book.chapters.faithfulness_metrics.removal import Case
 
 LIKE, NEAR, OTHER = "the like", "in distribution", "another seed"
 EVEN, LEADER = "mean attention", "AttnLRP"

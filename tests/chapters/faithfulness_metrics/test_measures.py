@@ -11,15 +11,21 @@ from scipy import stats
 
 from book.chapters.attribution_benchmark.settings import FURTHER, were_told
 from book.chapters.faithfulness_metrics import tables
-from book.chapters.faithfulness_metrics.claims import ranks_as_the_known_answers, truth_comes_first
+from book.chapters.faithfulness_metrics.claims import (
+    ranks_as_the_known_answers,
+    truth_clause,
+    truth_comes_first,
+)
 from book.chapters.faithfulness_metrics.faithfulness_metrics import without_sign
-from book.chapters.faithfulness_metrics.judged import (
+from book.chapters.faithfulness_metrics.measures import (
     BESIDE,
     COMPLETED,
     PLAUSIBILITY,
+    PROTOCOLS,
     RUNGS,
     Judged,
     agreement,
+    called,
     completed,
     judge,
     measures_by,
@@ -38,7 +44,6 @@ from book.chapters.faithfulness_metrics.predictions import (
     halves,
     prediction_table,
 )
-from book.chapters.faithfulness_metrics.protocols import PROTOCOLS, called
 from book.chapters.faithfulness_metrics.tables import (
     AS_EVER,
     FREE,
@@ -452,12 +457,10 @@ def test_a_record_in_which_the_truth_is_completed_decides_whether_it_comes_first
 
 
 def test_what_the_share_above_ground_truth_says_follows_its_interval() -> None:
-    said = [
-        tables.truth_clause({"low": low, "high": high}) for low, high in ((0.4, 0.7), (0, 0.05), (0.02, 0.2))
-    ]
+    said = [truth_clause({"low": low, "high": high}) for low, high in ((0.4, 0.7), (0, 0.05), (0.02, 0.2))]
     verbs = ["speaks against", "does not speak against", "does not decide against"]
     assert said == [f"{verb} the standard metric" for verb in verbs]
-    assert tables.truth_clause(None) == "was not run"
+    assert truth_clause(None) == "was not run"
 
 
 def test_the_share_with_the_best_completion_is_of_a_record_that_has_it() -> None:

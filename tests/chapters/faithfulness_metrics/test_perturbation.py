@@ -7,7 +7,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 from attnlib.models import Transformer, TransformerConfig
 from book.chapters.attribution_benchmark.questions import Questions
-from book.chapters.faithfulness_metrics.removal import FILLINGS, OPERATORS, READINGS, Case
+from book.chapters.faithfulness_metrics.perturbation import FILLINGS, OPERATORS, READINGS, Case
 
 IDS = [[1, 2, 3, 4, 5, 6], [1, 6, 5, 4, 3, 2], [1, 7, 8, 9, 0, 0], [1, 3, 7, 2, 0, 0]]
 LENGTHS, QUERY = [6, 6, 4, 4], [5, 2, 3, 3]

@@ -12,7 +12,7 @@ What ROAR takes away can tell what it was: a model that counts, and is trained w
 missing from every sequence, learns to add one. At random places nothing can be learned of what a measure
 would have named.
 
-All three are protocols, as `book.chapters.faithfulness_metrics.protocols` has them: they train on three of
+All three are protocols, as `book.chapters.faithfulness_metrics.measures` has them: they train on three of
 four questions and judge by the others, so that their numbers of the former are NaN. Models are trained from
 the weights that they have, for `STEPS` steps, on the one answer that is asked for.
 
@@ -41,10 +41,18 @@ from attnlib.training import Plan, fit, token_loss
 from book.chapters.attribution_benchmark.measures import scored
 from book.chapters.attribution_benchmark.questions import Question, about_programs, gathered, some
 from book.chapters.attribution_benchmark.settings import SETTINGS
-from book.chapters.faithfulness_metrics.beyond import BEFORE, TAU, Prediction, by_judge, by_measure
-from book.chapters.faithfulness_metrics.judged import PLAUSIBILITY, RUNGS, Judged, judge
-from book.chapters.faithfulness_metrics.protocols import Numbers, Protocol, Scores, first_tokens
-from book.chapters.faithfulness_metrics.removal import Case
+from book.chapters.faithfulness_metrics.further.tables import BEFORE, TAU, Prediction, by_judge, by_measure
+from book.chapters.faithfulness_metrics.measures import (
+    PLAUSIBILITY,
+    RUNGS,
+    Judged,
+    Numbers,
+    Protocol,
+    Scores,
+    first_tokens,
+    judge,
+)
+from book.chapters.faithfulness_metrics.perturbation import Case
 
 AS_IT_WAS, ROAR, RANDOM = "as it was", "ROAR", "random places"
 

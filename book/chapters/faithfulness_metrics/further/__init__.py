@@ -1,0 +1,1 @@
+"""Further experiments: prompts with a needle, ROAR, learned weights elsewhere, training with keys hidden."""

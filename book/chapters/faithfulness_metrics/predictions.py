@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from book.chapters.attribution_benchmark.settings import FURTHER, SETTINGS, were_told
+from book.chapters.attribution_benchmark.settings import FURTHER, SETTINGS
 from book.chapters.attribution_benchmark.tables import verdict
 from book.chapters.faithfulness_metrics.measures import called, difference, estimate, over_settings
 
@@ -22,9 +22,6 @@ JUDGING = tuple(
     if each.transformer and name not in (*NO_TRANSFORMER_TRAINED_HERE, *FURTHER)
 )
 """The settings of the recorded run, which every measure can be asked of; half of them choose a protocol."""
-
-HEADS_TOLD = int(were_told(pd.Series(JUDGING)).sum())
-"""In how many of these heads are a program's, or were told where to look."""
 
 DRAWN = np.random.default_rng(2026).permutation(len(JUDGING))
 

@@ -36,7 +36,6 @@ from book.chapters.faithfulness_metrics.predictions import (
     CONFIRMING,
     EXPECTED,
     GROUPS,
-    HEADS_TOLD,
     JUDGING,
     RECORDED_CHOICE,
     TODAY,
@@ -403,7 +402,7 @@ def test_rollout_is_held_against_the_first_setting_by_setting_and_where_nobody_t
     assert found.loc[("all", "the second"), "method"] == "blank-out"
     assert found.loc[("free", ROLLOUT), ["value", "n", "rank_low"]].tolist() == pytest.approx([0.6, 5, 3])
     assert found.loc[("free", f"ahead of {ROLLOUT}"), "value"] == pytest.approx(0.5)
-    told = HEADS_TOLD / len(JUDGING)
+    told = were_told(pd.Series(JUDGING)).mean()
     ahead = found.loc[("all", f"ahead of {ROLLOUT}")]
     assert ahead["value"] == pytest.approx(0.4 * told + 0.5 * (1 - told)) and ahead["n"] == len(JUDGING)
     none = beside_the_first(measured[:0])

@@ -38,15 +38,15 @@ from book.chapters.findings.finding import Claim, NotRunError, Outcome, fraction
 from book.chapters.findings.rules import above, ahead
 
 ENOUGH = 0.7
-"""A tau with the ground truth from which on a judge is said to rank measures as they do."""
+"""A tau with the ground truth from which on a metric is said to rank measures as they do."""
 
 
 def truth_comes_first(rows: pd.DataFrame) -> Outcome:
-    """The share of measures that the usual judge ranks before the sources themselves, over settings."""
+    """The share of measures that the usual metric ranks before the sources themselves, over settings."""
     kept = _kept(rows)
     complete = len(kept.before) > 0
     by_setting = kept.before if complete else kept.by_setting_of("above")
-    usual, others = (by_setting[by_setting["protocol"].eq(each)] for each in (TODAY, kept.judges[UNTOLD]))
+    usual, others = (by_setting[by_setting["protocol"].eq(each)] for each in (TODAY, kept.metrics[UNTOLD]))
     before, other = estimate(there(usual)["value"]), estimate(others["value"])
     free = usual.loc[~were_told(usual["setting"]), "value"]
     ties = "Ties of the ground truth count in its favour" if complete else "A coin breaks its ties"
@@ -55,7 +55,7 @@ def truth_comes_first(rows: pd.DataFrame) -> Outcome:
         "Methods that it ranks before the ground truth",
         number(before, "settings", FEW, unit="%"),
         more=f"In the {len(free)} settings without supervised heads, {percent(estimate(free))}. "
-        f"*{kept.judges[UNTOLD]}* has {percent(other)}. {ties}.",
+        f"*{kept.metrics[UNTOLD]}* has {percent(other)}. {ties}.",
     )
 
 
@@ -64,19 +64,19 @@ def ranks_as_the_known_answers(rows: pd.DataFrame) -> Outcome:
     kept = _kept(rows)
     taus = kept.by_setting_of("tau")
     usual = estimate(there(taus[taus["protocol"].eq(TODAY)])["value"])
-    others = taus[taus["protocol"].eq(kept.judges[UNTOLD]) & did_not_choose(taus["setting"])]
+    others = taus[taus["protocol"].eq(kept.metrics[UNTOLD]) & did_not_choose(taus["setting"])]
     other = estimate(others["value"])
     return Outcome(
         above(usual, ENOUGH),
         "Kendall's tau of both rankings",
         number(usual, "settings", ENOUGH),
-        more=f"In the {other.n} settings that it was not chosen by, that of *{kept.judges[UNTOLD]}* is "
+        more=f"In the {other.n} settings that it was not chosen by, that of *{kept.metrics[UNTOLD]}* is "
         f"{fraction(other)}.",
     )
 
 
 def chosen_is_better(rows: pd.DataFrame) -> Outcome:
-    """How much more tau the chosen judge has, in settings that neither chose it nor told heads."""
+    """How much more tau the chosen metric has, in settings that neither chose it nor told heads."""
     kept = _kept(rows)
     lead, everywhere = (one(ahead_of_usual(kept), settings=name) for name in (FREE, "all"))
     return Outcome(
@@ -89,7 +89,7 @@ def chosen_is_better(rows: pd.DataFrame) -> Outcome:
 
 
 def came_out(words: str, rows: pd.DataFrame) -> Outcome:
-    """How much more tau one judge has than another, setting by setting, as was predicted."""
+    """How much more tau one metric has than another, setting by setting, as was predicted."""
     found = one(widest(there(rows)), run=ALL, metric=f"expected: {words}")
     return Outcome(
         ahead(found, MARGIN),
@@ -126,22 +126,22 @@ def finds_as_much_as_any(rows: pd.DataFrame) -> Outcome:
 
 
 def used_more_than_raw_attention(rows: pd.DataFrame) -> Outcome:
-    """How much more rollout gets than the last layer's attention by the chosen judge, where that works."""
-    free, out = _by_the_judge(rows)
+    """How much more rollout gets than the last layer's attention by the chosen metric, where that works."""
+    free, out = _by_the_metric(rows)
     found = more_than_raw_attention(free[:0], free)
     return found._replace(result="Lead, on a scale from noise (0) to the ground truth (1)", more=out)
 
 
 def used_as_much_as_any(rows: pd.DataFrame) -> Outcome:
-    """How much more than rollout the measure gets that the other settings put first, by the same judge."""
-    free, out = _by_the_judge(rows)
+    """How much more than rollout the measure gets that the other settings put first, by the same metric."""
+    free, out = _by_the_metric(rows)
     gets = f"Rollout gets {fraction(_of(free, ROLLOUT))} of the way from noise to the ground truth. {out}"
     return as_much_as_any(free)._replace(more=gets)
 
 
 def _kept(rows: pd.DataFrame) -> Kept:
     kept = pooled(there(rows))
-    if not kept.judges:
+    if not kept.metrics:
         raise NotRunError
     return kept
 
@@ -153,8 +153,8 @@ def _by_known_answers(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     return measured[told], there(measured[~told])
 
 
-def _by_the_judge(rows: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """What measures get by the chosen judge in free settings that it works in; and a word on others."""
+def _by_the_metric(rows: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+    """What measures get by the chosen metric in free settings that it works in; and a word on others."""
     kept = _kept(rows)
     measured = there(kept.measured.get(CHOSEN, pd.DataFrame()))
     fails = kept.failed[CHOSEN]

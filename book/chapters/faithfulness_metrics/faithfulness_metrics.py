@@ -26,15 +26,15 @@ from book.chapters.faithfulness_metrics.measures import (
     FORMS,
     LEARNED,
     PROTOCOLS,
-    Judged,
     Protocol,
+    Rated,
     agreement,
     called,
     cross_fitted,
-    judge,
+    rate,
 )
 from book.chapters.faithfulness_metrics.perturbation import OPERATORS, READINGS, SOFT, Case, single_effect
-from book.chapters.faithfulness_metrics.predictions import JUDGING
+from book.chapters.faithfulness_metrics.predictions import RECORDED_SETTINGS
 from book.chapters.parameters import Count, Different, Text, among
 
 Cases = dict[tuple[str, int], Case]
@@ -44,12 +44,12 @@ Scores = dict[tuple[str, int], dict[str, Float[Tensor, "item token"]]]
 """What measures say of the questions of these, by name."""
 
 BEYOND = {"carry": carry, "needles": needles, "roar": roar}
-"""Parts with a module of their own: what judges say, and what was expected."""
+"""Parts with a module of their own: what metrics say, and what was expected."""
 
 PARTS = ("apart", *BEYOND)
 """What else can be asked."""
 
-SettingName = Annotated[str, among((*JUDGING, *FURTHER))]
+SettingName = Annotated[str, among((*RECORDED_SETTINGS, *FURTHER))]
 RetrainedName = Annotated[str, among(RETRAINED)]
 MethodName = Annotated[str, among((*METHODS, LEARNED))]
 FormName = Annotated[str, among((*FORMS, *SOFT))]
@@ -61,7 +61,7 @@ APART: dict[str, Callable[[Questions], Bool[Tensor, " item"]]] = {
     "out of distribution": lambda q: q.right & ~q.in_distribution,
     "answered wrongly": lambda q: ~q.right,
 }
-"""Questions that a judge is not to be held by, apart: which they are."""
+"""Questions that a metric is not to be held by, apart: which they are."""
 
 BLIND = "hist, compiled"
 """The program whose sources carry no value: see `FaithfulnessMetrics.blind_spot`."""
@@ -113,10 +113,10 @@ class FaithfulnessMetrics(Chapter):
 
     @property
     def measures(self) -> list[str]:
-        """The measures that are judged: `ASKED`, unless some are named."""
+        """The measures that are rated: `ASKED`, unless some are named."""
         return self.methods or [*ASKED]
 
-    # ---- what is asked, and what measures and judges say ---------------------------------------------
+    # ---- what is asked, and what measures and metrics say ---------------------------------------------
 
     def _case(self, setting: Setting, seed: int) -> Case:
         """A model, and the questions in distribution that it answers rightly."""
@@ -156,13 +156,13 @@ class FaithfulnessMetrics(Chapter):
         found = dict[str, pd.DataFrame]()
         for kind in APART if "apart" in self.parts else ():
             some = self.cases_apart(kind, cases, progress)
-            found[kind] = agreement(self.judge_all(some, self.scores(some, progress), protocols, progress))
+            found[kind] = agreement(self.rate_all(some, self.scores(some, progress), protocols, progress))
         return found
 
     def beyond(self, part: str) -> dict[str, pd.DataFrame]:
         """The tables of a part of `BEYOND`, by what they are about; none if it is not asked for."""
         module = BEYOND[part]
-        return part_tables(part, module.judged(self), module.PREDICTED) if part in self.parts else {}
+        return part_tables(part, module.rated(self), module.PREDICTED) if part in self.parts else {}
 
     def scores(self, cases: Cases, progress: bool = True) -> Scores:
         """What every measure says; one that has to be learned, by what it learned of other questions."""
@@ -174,13 +174,13 @@ class FaithfulnessMetrics(Chapter):
                 found[pair][LEARNED] = cross_fitted(case.model, case.questions)
         return found
 
-    def judge_all(
+    def rate_all(
         self, cases: Cases, scores: Scores, protocols: Sequence[str] = (), progress: bool = True
-    ) -> list[Judged]:
+    ) -> list[Rated]:
         """What protocols say of these scores: all that are asked for, unless some are named."""
         some = {name: PROTOCOLS[name] for name in protocols} or self.asked_for
-        shown = bar(cases.items(), shown=progress, desc="judged", unit="model")
-        return [judge(*pair, case, scores[pair], some) for pair, case in shown]
+        shown = bar(cases.items(), shown=progress, desc="rated", unit="model")
+        return [rate(*pair, case, scores[pair], some) for pair, case in shown]
 
     def explored(self, cases: Cases) -> dict[str, dict[str, Any]]:
         """What is lost without one token of the first questions, as `widgets.MeasureExplorer` takes it."""

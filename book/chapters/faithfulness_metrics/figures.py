@@ -24,7 +24,7 @@ def kept() -> tables.Kept:
 
 
 def kept_rankings(found: tables.Kept) -> dict[str, pd.DataFrame]:
-    """How a record ranks methods by the ground truth and by the chosen judge; none where it is empty."""
+    """How a record ranks methods by the ground truth and by the chosen metric; none where it is empty."""
     called = {"plausibility": tables.KNOWN, "faithfulness": tables.CHOSEN}
     rankings = {name: found.rankings.get(by, pd.DataFrame()) for name, by in called.items()}
     return {name: ranking for name, ranking in rankings.items() if len(ranking)}
@@ -38,7 +38,7 @@ def measures(measured: Mapping[str, pd.DataFrame]) -> Drawing:
 
 
 @drawing
-def judges(rows: pd.DataFrame, held: str = "ground truth") -> Drawn:
+def metric_taus(rows: pd.DataFrame, held: str = "ground truth") -> Drawn:
     """Tau of metrics with its intervals, a colour per group of settings; dotted lines at 0 and at 0.7."""
     rows = display_names(rows[["judge", "settings", "value", "low", "high", "n"]])
     names = list(rows["metric"].unique())

@@ -236,7 +236,7 @@ SPLITS = 20
 """How often questions are split into halves."""
 
 
-class Judged(NamedTuple):
+class Rated(NamedTuple):
     """What every protocol says of one model's measures, beside what is known.
 
     Attributes:
@@ -250,13 +250,13 @@ class Judged(NamedTuple):
     numbers: dict[str, Float[np.ndarray, "item measure"]]
 
 
-def judge(
+def rate(
     setting: str,
     seed: int,
     case: Case,
     scores: Mapping[str, Float[Tensor, "item token"]],
     protocols: Mapping[str, Protocol],
-) -> Judged:
+) -> Rated:
     """What protocols say of measures, and of the ladder."""
     every = {name: each.detach().cpu().double().numpy() for name, each in scores.items()} | ladder(case)
     stacked = np.stack([*every.values()], 1)
@@ -266,7 +266,7 @@ def judge(
         truths = np.concatenate([found[:, [len(scores)]], *_completed(case, name, protocol, stacked)], 1)
         best = np.nanmean(truths, axis=0).argmax()
         numbers[name] = np.concatenate([found, truths[:, [best]]], 1)
-    return Judged(setting, seed, (*every, COMPLETED), numbers)
+    return Rated(setting, seed, (*every, COMPLETED), numbers)
 
 
 def _completed(case: Case, name: str, protocol: Protocol, scores: Scores) -> list[Numbers]:
@@ -301,10 +301,10 @@ def plausibility(case: Case, scores: Scores) -> Numbers:
     return np.stack([(each - chance) / (1 - chance) for each in found], 1)
 
 
-def agreement(judged: Iterable[Judged], without: Sequence[str] = ()) -> pd.DataFrame:
+def agreement(rated: Iterable[Rated], without: Sequence[str] = ()) -> pd.DataFrame:
     r"""How every protocol ranks the measures of every setting; a model's numbers are means over questions."""
     table = []
-    for setting, models in _by_setting(judged).items():
+    for setting, models in _by_setting(rated).items():
         names = models[0].measures
         measures = [m for m, name in enumerate(names) if name not in (*BESIDE, *without)]
         rungs = [names.index(name) for name in RUNGS]
@@ -329,13 +329,13 @@ def agreement(judged: Iterable[Judged], without: Sequence[str] = ()) -> pd.DataF
     return pd.DataFrame(table, columns=columns)
 
 
-def measures_by(judged: Iterable[Judged], protocol: str) -> pd.DataFrame:
+def measures_by(rated: Iterable[Rated], protocol: str) -> pd.DataFrame:
     """What a protocol says of every measure in every setting: 0 is noise alone, 1 the completed truth.
 
     More than 1 rewards other tokens than the sources; a setting where truth is not above noise is left out.
     """
     table = []
-    for setting, models in _by_setting(judged).items():
+    for setting, models in _by_setting(rated).items():
         names, found = models[0].measures, _means(models, protocol)
         noise, truth = (found[names.index(rung)] for rung in (RUNGS[-1], COMPLETED))
         if truth > noise:
@@ -366,15 +366,15 @@ def difference(values: pd.Series) -> Estimate:
     return Estimate(2 * value, 2 * low, 2 * high, n)
 
 
-def _by_setting(judged: Iterable[Judged]) -> dict[str, list[Judged]]:
-    found: dict[str, list[Judged]] = {}
-    for each in judged:
+def _by_setting(rated: Iterable[Rated]) -> dict[str, list[Rated]]:
+    found: dict[str, list[Rated]] = {}
+    for each in rated:
         found.setdefault(each.setting, []).append(each)
     return found
 
 
 def _means(
-    models: Sequence[Judged], protocol: str, some: Sequence[Bool[np.ndarray, " item"]] | None = None
+    models: Sequence[Rated], protocol: str, some: Sequence[Bool[np.ndarray, " item"]] | None = None
 ) -> Float[np.ndarray, " measure"]:
     """A setting's number of every measure: the mean over its models of means over questions, or some."""
     chosen: Sequence[Any] = [slice(None)] * len(models) if some is None else some
@@ -384,7 +384,7 @@ def _means(
     return np.mean(found, axis=0).round(DIGITS)
 
 
-def _halves(models: Sequence[Judged], protocol: str, measures: Sequence[int]) -> float:
+def _halves(models: Sequence[Rated], protocol: str, measures: Sequence[int]) -> float:
     rng, taus = np.random.default_rng(0), []
     for _ in range(SPLITS):
         sizes = [len(each.numbers[protocol]) for each in models]

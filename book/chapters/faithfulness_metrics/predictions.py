@@ -16,19 +16,19 @@ from book.chapters.faithfulness_metrics.measures import called, difference, esti
 NO_TRANSFORMER_TRAINED_HERE = ("needle",)
 """Where the sources are known of one token only, and the model is large."""
 
-JUDGING = tuple(
+RECORDED_SETTINGS = tuple(
     name
     for name, each in SETTINGS.items()
     if each.transformer and name not in (*NO_TRANSFORMER_TRAINED_HERE, *FURTHER)
 )
 """The settings of the recorded run, which every measure can be asked of; half of them choose a protocol."""
 
-DRAWN = np.random.default_rng(2026).permutation(len(JUDGING))
+DRAWN = np.random.default_rng(2026).permutation(len(RECORDED_SETTINGS))
 
-CHOOSING = tuple(JUDGING[place] for place in sorted(DRAWN[: len(JUDGING) // 2]))
+CHOOSING = tuple(RECORDED_SETTINGS[place] for place in sorted(DRAWN[: len(RECORDED_SETTINGS) // 2]))
 """The settings that the protocol is chosen by, drawn before anything was run."""
 
-CONFIRMING = tuple(name for name in JUDGING if name not in CHOOSING)
+CONFIRMING = tuple(name for name in RECORDED_SETTINGS if name not in CHOOSING)
 """Those that say what the choice is worth."""
 
 GROUPS = {"chosen on": CHOOSING, "confirmed on": CONFIRMING}
@@ -38,13 +38,13 @@ LADDER = 0.9
 """Somers' D with the order of the ladder, the mean over settings, below which a protocol is out."""
 
 TODAY = called("comprehensiveness", "mask", "p")
-"""The judge of the chapter `attribution_benchmark`, and of much of the literature."""
+"""The metric of the chapter `attribution_benchmark`, and of much of the literature."""
 
 EXPECTED = called("without the first", "replace", "log p")
-"""The judge that a trial on some of these settings suggested."""
+"""The metric that a trial on some of these settings suggested."""
 
 RECORDED_CHOICE = called("without the first R", "replace", "log p")
-"""What `chosen` gave in the recorded run of `JUDGING`; among those that are not told R, it gave `EXPECTED`.
+"""What `chosen` gave in the recorded run; among those that are not told R, it gave `EXPECTED`.
 
 Settings of `FURTHER` are asked by both, and choose nothing themselves.
 """
@@ -84,7 +84,7 @@ PREDICTIONS = (
 """Written before the first run of this chapter, and not changed since."""
 
 MASKING = called("without the first", "mask", "log p")
-"""The judge that was expected, but for what it puts in the place of a token: nothing."""
+"""The metric that was expected, but for what it puts in the place of a token: nothing."""
 
 RETRAINED = (
     "The judge that masks the first token and reads log p agrees better with the known answers about models "
@@ -103,7 +103,7 @@ def chosen(table: pd.DataFrame) -> str | None:
 
 def halves(table: pd.DataFrame, protocols: Sequence[str]) -> pd.DataFrame:
     """Tau of protocols, the mean over the settings that choose, over those that confirm, and over all."""
-    groups = GROUPS | {"all": JUDGING}
+    groups = GROUPS | {"all": RECORDED_SETTINGS}
     rows = [
         (
             protocol,

@@ -17,7 +17,7 @@ from book.chapters.display import display_name
 from book.chapters.faithfulness_metrics.measures import (
     LEARNED,
     PLAUSIBILITY,
-    Judged,
+    Rated,
     difference,
     estimate,
     measures_by,
@@ -28,10 +28,10 @@ from book.chapters.faithfulness_metrics.predictions import (
     CONFIRMING,
     EXPECTED,
     GROUPS,
-    JUDGING,
     LADDER,
     MASKING,
     RECORDED_CHOICE,
+    RECORDED_SETTINGS,
     TODAY,
     chosen,
     halves,
@@ -51,7 +51,7 @@ FEW = 0.1
 ALL = "all settings"
 
 CHOSEN, UNTOLD = "chosen", "chosen, not told R"
-"""What the text calls the judge of the rule, and that of the same rule among those that are not told R."""
+"""What the text calls the metric of the rule, and that of the same rule among those that are not told R."""
 
 TOLD = "without the first R"
 """The form that is told how many sources there are, which nobody knows where the answer is not known."""
@@ -68,7 +68,7 @@ NEEDS = {
 """What one has to have for an operator."""
 
 USED = "to be used with "
-"""How rows begin that say which judge the rule chooses of those that one can ask."""
+"""How rows begin that say which metric the rule chooses of those that one can ask."""
 
 KNOWN = "the known answers"
 """What stands in the place of a protocol where measures are ranked by plausibility."""
@@ -95,9 +95,9 @@ AHEAD = {"judges": "protocol", f"measures by {KNOWN}": "method", "measures by th
 """The parts of `later_against`, and what their rows are of."""
 
 
-def same_as_a_judge(judges: Mapping[str, str]) -> list[str]:
+def same_as_a_metric(metrics: Mapping[str, str]) -> list[str]:
     """The measures that do to the model what one of these protocols does."""
-    operators = {operator for operator in SHARED for judge in judges.values() if f", {operator}, " in judge}
+    operators = {each for each in SHARED for metric in metrics.values() if f", {each}, " in metric}
     return sorted({measure for operator in operators for measure in SHARED[operator]})
 
 
@@ -117,7 +117,7 @@ def case_table(cases: Mapping[tuple[str, int], Case]) -> pd.DataFrame:
     return groups.mean().assign(models=groups.size()).reset_index()
 
 
-def named_judges(table: pd.DataFrame) -> dict[str, str]:
+def named_metrics(table: pd.DataFrame) -> dict[str, str]:
     """The protocols that the text speaks of, by what it calls them; the best one if none is there."""
     untold = table[~table["protocol"].str.startswith(TOLD)]
     choice = (
@@ -127,7 +127,7 @@ def named_judges(table: pd.DataFrame) -> dict[str, str]:
     )
     found = {CHOSEN: choice[0], UNTOLD: choice[1], "expected": EXPECTED, "usual": TODAY}
     asked = set(table["protocol"])
-    named = {name: judge for name, judge in found.items() if judge is not None and judge in asked}
+    named = {name: metric for name, metric in found.items() if metric is not None and metric in asked}
     return named or {"best here": str(over_settings(table)["protocol"].iloc[0])}
 
 
@@ -148,21 +148,21 @@ def grid(table: pd.DataFrame) -> pd.DataFrame:
 def by_setting(table: pd.DataFrame) -> pd.DataFrame:
     """Tau of the protocols that the text speaks of, and of plausibility with itself, a row per setting."""
     wide = table.pivot(index="setting", columns="protocol", values="tau").loc[table["setting"].unique()]
-    found = pd.DataFrame({names: wide[judge] for judge, names in _all_names(named_judges(table)).items()})
+    found = pd.DataFrame({names: wide[metric] for metric, names in _all_names(named_metrics(table)).items()})
     known = table.drop_duplicates("setting").set_index("setting")["known halves"]
     return found.assign(**{"known answers, by halves": known}).reset_index()
 
 
 def decision_table(table: pd.DataFrame) -> pd.DataFrame:
-    """Which judge to use with what one has: of those that are not told R, chosen by the rule."""
+    """Which metric to use with what one has: of those that are not told R, chosen by the rule."""
     rows = []
     operators = table["protocol"].str.rsplit(", ", n=2).str[1]
     for there, among in NEEDS.items():
         some = table[operators.isin(among) & ~table["protocol"].str.startswith(TOLD)]
-        judge = chosen(some)
-        confirmed = some[some["setting"].isin(CONFIRMING) & (some["protocol"] == judge)]
+        metric = chosen(some)
+        confirmed = some[some["setting"].isin(CONFIRMING) & (some["protocol"] == metric)]
         if len(confirmed):
-            rows.append((there, judge, *estimate(confirmed["tau"])))
+            rows.append((there, metric, *estimate(confirmed["tau"])))
     return pd.DataFrame(rows, columns=["there", "protocol", *ESTIMATE])
 
 
@@ -200,13 +200,13 @@ def against(numbers: pd.DataFrame, first: str, others: Iterable[str]) -> pd.Data
     return pd.DataFrame(rows, columns=["method", "usual", *ESTIMATE])
 
 
-def later_against(judged: Sequence[Judged], table: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Judges and measures that came after the recorded run, each against the one that led there."""
+def later_against(rated: Sequence[Rated], table: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Metrics and measures that came after the recorded run, each against the one that led there."""
     taus = table[["setting", "protocol", "tau"]].set_axis(["setting", "method", "value"], axis=1)
-    judges = sorted(name for name in set(taus["method"]) if name.startswith("MAS, ") or name in SOFT)
-    found = [against(taus, EXPECTED, judges).rename(columns={"method": "protocol"})]
+    metrics = sorted(name for name in set(taus["method"]) if name.startswith("MAS, ") or name in SOFT)
+    found = [against(taus, EXPECTED, metrics).rename(columns={"method": "protocol"})]
     for protocol in (PLAUSIBILITY, EXPECTED):
-        asked = [each for each in judged if protocol in each.numbers]
+        asked = [each for each in rated if protocol in each.numbers]
         found.append(against(measures_by(asked, protocol), LEADER, (*LATER, LEARNED)))
     return {about: each for about, each in zip(AHEAD, found, strict=True) if len(each)}
 
@@ -218,11 +218,11 @@ def told_apart(rows: pd.DataFrame, name: str, ahead: bool = True) -> str:
     return "; ".join(found) or "none"
 
 
-def sign_table(judged: Iterable[Judged], unsigned: Iterable[Judged], by: Mapping[str, str]) -> pd.DataFrame:
+def sign_table(rated: Iterable[Rated], unsigned: Iterable[Rated], by: Mapping[str, str]) -> pd.DataFrame:
     """What measures with a sign gain if only its absolute value is taken."""
     rows = []
     for name, protocol in by.items():
-        both = measures_by(judged, protocol).merge(
+        both = measures_by(rated, protocol).merge(
             measures_by(unsigned, protocol), on=["setting", "method"], suffixes=("", "_unsigned")
         )
         for method, part in both.groupby("method", sort=False):
@@ -241,14 +241,14 @@ def recorded(
     more: Mapping[str, pd.DataFrame] | None = None,
 ) -> pd.DataFrame:
     """What is kept of a run, a row per number."""
-    named = named_judges(table)
+    named = named_metrics(table)
     means = pd.concat(
         [over_settings(table, what).assign(run=ALL, what=what) for what in COLUMNS], ignore_index=True
     )
     groups = halves(table, [*dict.fromkeys(named.values())])
     groups = groups[groups["settings"] != "all"].rename(columns={"settings": "run"}).assign(what="tau")
     names = pd.DataFrame(
-        [(ALL, f"{name} is", judge, 1.0, 1) for name, judge in named.items()],
+        [(ALL, f"{name} is", metric, 1.0, 1) for name, metric in named.items()],
         columns=["run", "what", "protocol", "value", "n"],
     )
     long = table.melt(["setting", "protocol"], COLUMNS, "what", "value").rename(columns={"setting": "run"})
@@ -316,12 +316,12 @@ def part_rows(more: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 FAR = 1.25
-"""A measure's number, where noise alone is 0 and the truth 1, from which on a judge has failed: one may put a
-measure that names the weightiest source first a little before the truth, which does not know it."""
+"""A measure's number, where noise alone is 0 and the truth 1, from which on a metric has failed: one may put
+a measure that names the weightiest source first a little before the truth, which does not know it."""
 
 
 def works(measured: pd.DataFrame) -> pd.Series:
-    """Of numbers by a judge, whether they are of a setting in which it puts no measure beyond `FAR`."""
+    """Of numbers by a metric, whether they are of a setting in which it puts no measure beyond `FAR`."""
     return measured.groupby("setting")["value"].transform("max") < FAR
 
 
@@ -335,15 +335,15 @@ def are_free(settings: pd.Series) -> pd.Series:
 
 
 def did_not_choose(settings: pd.Series) -> pd.Series:
-    """Of settings, whether no judge was chosen by them."""
+    """Of settings, whether no metric was chosen by them."""
     return settings.isin([*CONFIRMING, *FURTHER])
 
 
 def ahead_of_usual(kept: Kept) -> pd.DataFrame:
-    """How much more tau the judge `UNTOLD` has than the usual one, setting by setting."""
+    """How much more tau the metric `UNTOLD` has than the usual one, setting by setting."""
     tau = kept.rows[kept.rows["what"] == "tau"].pivot(index="run", columns="protocol", values="value")
     tau = tau.loc[~tau.index.isin([*GROUPS, ALL])]
-    ahead = tau[kept.judges[UNTOLD]] - tau[kept.judges["usual"]]
+    ahead = tau[kept.metrics[UNTOLD]] - tau[kept.metrics["usual"]]
     names = ahead.index.to_series()
     some = {"confirmed on": did_not_choose(names), FREE: are_free(names), "all": names.notna()}
     rows = [(name, *difference(ahead[those])) for name, those in some.items()]
@@ -351,7 +351,7 @@ def ahead_of_usual(kept: Kept) -> pd.DataFrame:
 
 
 def beside_the_first(measured: pd.DataFrame, method: str = ROLLOUT) -> pd.DataFrame:
-    """How far a measure, and the second, are behind the first of all, by the judge that was chosen."""
+    """How far a measure, and the second, are behind the first of all, by the metric that was chosen."""
     rows = []
     for name, part in {"all": measured, "free": measured[are_free(measured["setting"])]}.items():
         ranking = ranked(part, CHOSEN).rename(columns={"settings": "n"})
@@ -373,18 +373,17 @@ def beside_the_first(measured: pd.DataFrame, method: str = ROLLOUT) -> pd.DataFr
         rows += [
             {"settings": name, "place": f"ahead of {of}", **each._asdict()} for of, each in ahead.items()
         ]
-    columns = ["settings", "place", "method", *ESTIMATE, "rank_low", "rank_high"]
-    return pd.DataFrame(rows, columns=columns)
+    return pd.DataFrame(rows, columns=["settings", "place", "method", *ESTIMATE, "rank_low", "rank_high"])
 
 
 class Kept(NamedTuple):
     """What a record says; `signs`, `retrained` and `decision` are of `sign_table` and its like.
 
     Attributes:
-        judges: the protocols that the text speaks of, by what it calls them.
-        halves: their tau, as `predictions.halves`, with the `judge` as the text calls it.
+        metrics: the protocols that the text speaks of, by what it calls them.
+        halves: their tau, as `predictions.halves`, with the metric, `judge`, as the text calls it.
         by_setting: their tau by setting, of those with several names once, under all of them.
-        rankings: of measures, by what the text calls the judge, or `KNOWN`; with a `rank` where all settings
+        rankings: of measures, by what the text calls the metric, or `KNOWN`; with a `rank` where all settings
             have the measure.
         measured: what every measure gets in every setting, by the same names; empty in a record from before
             that was kept.
@@ -394,7 +393,7 @@ class Kept(NamedTuple):
     """
 
     rows: pd.DataFrame
-    judges: dict[str, str]
+    metrics: dict[str, str]
     halves: pd.DataFrame
     by_setting: pd.DataFrame
     rankings: dict[str, pd.DataFrame]
@@ -411,7 +410,7 @@ class Kept(NamedTuple):
 
 
 def widest(rows: pd.DataFrame) -> pd.DataFrame:
-    """Of all records of the chapter, the one that asked the most settings, and of such the most judges."""
+    """Of all records of the chapter, the one that asked the most settings, and of such the most metrics."""
     if rows.empty:
         return rows
     sizes = rows.groupby("record")["run"].agg(["nunique", "size"])
@@ -428,7 +427,8 @@ def with_best_truth(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows of the records that give ground truth its best completion in most settings; see `measures`."""
     if rows.empty:
         return rows
-    whole = rows["metric"].eq(f"before: {TODAY}") & rows["run"].eq(ALL) & (rows["n"] > len(JUDGING) / 2)
+    most = rows["run"].eq(ALL) & (rows["n"] > len(RECORDED_SETTINGS) / 2)
+    whole = rows["metric"].eq(f"before: {TODAY}") & most
     return rows[rows["record"].isin(rows.loc[whole, "record"])]
 
 
@@ -438,20 +438,20 @@ def of_record(rows: pd.DataFrame) -> Kept:
     what, _, of = (rows["metric"].map(lambda name, i=i: name.partition(": ")[i]) for i in range(3))
     rows = rows.assign(what=what.astype(str), protocol=of.astype(str))
     named = rows[rows["what"].str.endswith(" is")]
-    judges = dict(zip(named["what"].str.removesuffix(" is"), named["protocol"], strict=True))
-    tau = rows[(rows["what"] == "tau") & rows["protocol"].isin(judges.values())]
+    metrics = dict(zip(named["what"].str.removesuffix(" is"), named["protocol"], strict=True))
+    tau = rows[(rows["what"] == "tau") & rows["protocol"].isin(metrics.values())]
     groups = tau["run"].isin(GROUPS)
-    names = _all_names(judges)
+    names = _all_names(metrics)
     settings = tau[~groups & (tau["run"] != ALL)].assign(judge=lambda some: some["protocol"].map(names))
     whole = rows[rows["run"] == ALL]
-    called = {KNOWN: KNOWN} | judges
+    called = {KNOWN: KNOWN} | metrics
     ways = whole[whole["what"].isin([AS_EVER, HIDDEN, GAINED])].assign(settings=lambda some: some["what"])
     used = whole[whole["what"].str.startswith(USED)]
     used = used.assign(there=used["what"].str.removeprefix(USED))
     return Kept(
         rows,
-        judges,
-        called_as(judges, tau[groups].rename(columns={"run": "settings"})),
+        metrics,
+        called_as(metrics, tau[groups].rename(columns={"run": "settings"})),
         settings.pivot(index="run", columns="judge", values="value")
         .reindex(columns=[*names.values()])
         .reset_index(names="setting"),
@@ -477,7 +477,7 @@ def pooled(rows: pd.DataFrame) -> Kept:
     complete = with_best_truth(rows)
     best = kept if complete.empty else of_record(with_further(widest(complete), rows))
     measured, failed = {KNOWN: kept.measured[KNOWN]}, {}
-    for name, protocol in kept.judges.items():
+    for name, protocol in kept.metrics.items():
         each = _measured(best.rows, protocol)
         well = works(each)
         measured[name], failed[name] = each[well], list(each.loc[~well, "setting"].unique())
@@ -526,10 +526,10 @@ def _signs(rows: pd.DataFrame) -> pd.DataFrame:
     return found[["method", "by", "signed", *ESTIMATE]]
 
 
-def called_as(judges: Mapping[str, str], rows: pd.DataFrame) -> pd.DataFrame:
+def called_as(metrics: Mapping[str, str], rows: pd.DataFrame) -> pd.DataFrame:
     """Rows of protocols, again for every name that the text has for one, as `judge`, in the text's order."""
     return pd.concat(
-        [rows[rows["protocol"] == protocol].assign(judge=name) for name, protocol in judges.items()]
+        [rows[rows["protocol"] == protocol].assign(judge=name) for name, protocol in metrics.items()]
         or [rows.assign(judge=[])],
         ignore_index=True,
     )
@@ -537,14 +537,14 @@ def called_as(judges: Mapping[str, str], rows: pd.DataFrame) -> pd.DataFrame:
 
 def each_once(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows of `called_as`, of a protocol that the text has several names for once, under all of them."""
-    judges = dict(zip(rows["judge"], rows["protocol"], strict=True))
-    once = rows.assign(judge=rows["protocol"].map(_all_names(judges)))
+    metrics = dict(zip(rows["judge"], rows["protocol"], strict=True))
+    once = rows.assign(judge=rows["protocol"].map(_all_names(metrics)))
     return once.drop_duplicates(["judge", "settings"], ignore_index=True)
 
 
-def _all_names(judges: Mapping[str, str]) -> dict[str, str]:
+def _all_names(metrics: Mapping[str, str]) -> dict[str, str]:
     """What the text calls a protocol, by protocol, its names in the text's order."""
     return {
-        protocol: " = ".join(name for name, judge in judges.items() if judge == protocol)
-        for protocol in judges.values()
+        protocol: " = ".join(name for name, metric in metrics.items() if metric == protocol)
+        for protocol in metrics.values()
     }

@@ -1,4 +1,4 @@
-"""Judges on needles, models trained again, and what is kept of parts that are asked for."""
+"""Metrics on needles, models trained again, and what is kept of parts that are asked for."""
 
 import copy
 import dataclasses
@@ -19,16 +19,16 @@ from book.chapters.attribution_benchmark.measures import scored
 from book.chapters.attribution_benchmark.questions import about_programs, gathered
 from book.chapters.faithfulness_metrics.further import carry, needles, roar
 from book.chapters.faithfulness_metrics.further import tables as further
-from book.chapters.faithfulness_metrics.further.tables import BEFORE, TAU, Prediction, by_judge, by_measure
+from book.chapters.faithfulness_metrics.further.tables import BEFORE, TAU, Prediction, by_measure, by_metric
 from book.chapters.faithfulness_metrics.measures import (
     BESIDE,
     PLAUSIBILITY,
     PROTOCOLS,
     RUNGS,
-    Judged,
+    Rated,
     agreement,
-    judge,
     prompts_of,
+    rate,
 )
 from book.chapters.faithfulness_metrics.perturbation import Case
 from book.chapters.faithfulness_metrics.predictions import EXPECTED, TODAY
@@ -83,7 +83,7 @@ def test_roar_trains_a_model_per_measure_random_places_one_and_the_model_as_it_w
         "truth": torch.from_numpy(case.truth).float(),
         "place": torch.arange(7.0).expand(case.truth.shape),
     }
-    found = {name: judge("reverse", 1, case, scores, {name: each}) for name, each in roar.JUDGES.items()}
+    found = {name: rate("reverse", 1, case, scores, {name: each}) for name, each in roar.METRICS.items()}
     measures = len(scores) + len(RUNGS)
     assert len(seen) == measures + 1
     taken = [batch.input_ids == UNK_ID for batch in seen]
@@ -112,7 +112,7 @@ def test_a_model_trained_without_its_source_loses_the_answer_and_without_another
     assert lost["source"] > 0.7 and lost["another"] < lost["source"] - 0.3
 
 
-def made_up(setting: str, seed: int, before: float) -> Judged:
+def made_up(setting: str, seed: int, before: float) -> Rated:
     """Numbers of three measures and the ladder, of eight questions; so much is the first before the truth."""
     measures = ("a", "b", "c", *BESIDE)
     rng = np.random.default_rng(seed)
@@ -121,14 +121,14 @@ def made_up(setting: str, seed: int, before: float) -> Judged:
     first = known + noise
     first[:, 0] += before
     second = np.append(known[-2::-1], 0.3) + noise
-    return Judged(setting, seed, measures, {PLAUSIBILITY: known + 0 * noise, "one": first, "two": second})
+    return Rated(setting, seed, measures, {PLAUSIBILITY: known + 0 * noise, "one": first, "two": second})
 
 
 def test_numbers_are_those_of_the_table_with_intervals_over_questions():
     one, two = "one", "two"
     model = made_up("facts", 3, before=1.0)
     predictions = (
-        Prediction("tau", by_judge(TAU, one, two)),
+        Prediction("tau", by_metric(TAU, one, two)),
         Prediction("truth", by_measure(one, "the truth", "noise alone"), ("another",)),
     )
     found = further.part_tables("x", [model], predictions)
@@ -149,7 +149,7 @@ def test_numbers_are_those_of_the_table_with_intervals_over_questions():
 def test_of_several_models_intervals_are_over_them_and_what_is_recorded_is_read_again():
     models = [made_up(setting, seed, 0.0) for setting in ("reverse", "hist") for seed in range(3)]
     predictions = (
-        Prediction("the second is better", by_judge(TAU, "two", "one")),
+        Prediction("the second is better", by_metric(TAU, "two", "one")),
         Prediction("the truth is above noise", by_measure("one", "the truth", "noise alone"), ("hist",)),
     )
     found = further.part_tables("x", models, predictions)
@@ -182,7 +182,7 @@ def test_a_part_is_judged_where_it_is_asked_for_and_nowhere_else(monkeypatch):
     made = made_up("hist, supervised", 0, 0.0)
     known, one, two = made.numbers.values()
     numbers = {PLAUSIBILITY: known, roar.AS_IT_WAS: one, roar.ROAR: one, roar.RANDOM: two}
-    monkeypatch.setattr(roar, "judged", lambda p: [made._replace(numbers=numbers)])
+    monkeypatch.setattr(roar, "rated", lambda p: [made._replace(numbers=numbers)])
     assert chapter().beyond("roar") == {}
     found = chapter(parts=["roar"]).beyond("roar")
     assert [*found] == ["roar", "roar, by measure", "roar, expected"]
@@ -214,9 +214,9 @@ def test_a_language_model_is_judged_and_nothing_is_where_it_is_not_asked_for(mon
     found = p.beyond("needles")
     assert {*found} == {"needles", "needles, by measure", "needles, expected"}
     table = found["needles"]
-    assert len(table) == 2 * len(needles.JUDGES) * 2 and table["value"].between(-1, 1).all()
+    assert len(table) == 2 * len(needles.METRICS) * 2 and table["value"].between(-1, 1).all()
     assert p.beyond("roar") == {} and chapter().beyond("needles") == {}
-    assert {EXPECTED, TODAY} <= {*needles.JUDGES} <= {*PROTOCOLS}
+    assert {EXPECTED, TODAY} <= {*needles.METRICS} <= {*PROTOCOLS}
 
 
 def test_weights_are_learned_in_distribution_and_asked_out_of_it_the_next_seeds_too(case, monkeypatch):
@@ -237,7 +237,7 @@ def test_weights_are_learned_in_distribution_and_asked_out_of_it_the_next_seeds_
         {"reverse": setting, "alone": SimpleNamespace(seeds=lambda p: [0], make=setting.make)},
     )
     monkeypatch.setattr(carry, "ASKED", ("reverse", "alone"))
-    found = carry.judged(chapter(parts=["carry"], seeds=3))
+    found = carry.rated(chapter(parts=["carry"], seeds=3))
     assert [(each.setting, each.seed) for each in found] == [("reverse", 0), ("reverse", 1)]
     near, out = known.where(~far), known.where(far)
     for seed, each in enumerate(found):
@@ -245,7 +245,7 @@ def test_weights_are_learned_in_distribution_and_asked_out_of_it_the_next_seeds_
             name: scored(models[seed], out, {name: learned_heads(models[of], prompts_of(near))}).scores[name]
             for name, of in ((carry.NEAR, seed), (carry.OTHER, seed + 1))
         }
-        wanted = judge("reverse", seed, Case(models[seed], out, seed=seed), ways, {}).numbers[PLAUSIBILITY]
+        wanted = rate("reverse", seed, Case(models[seed], out, seed=seed), ways, {}).numbers[PLAUSIBILITY]
         got = each.numbers[PLAUSIBILITY][:, [each.measures.index(name) for name in ways]]
         assert np.array_equal(got, wanted[:, :2]) and not np.array_equal(wanted[:, 0], wanted[:, 1])
         assert {carry.LIKE, carry.EVEN, carry.LEADER} <= {*each.measures}

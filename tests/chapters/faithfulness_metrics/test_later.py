@@ -53,7 +53,7 @@ def test_questions_apart_are_held_against_the_usual_ones_of_the_same_settings(mo
     )
     p = chapter(questions=10, methods=["rollout", "blank-out", "gradient x embedding", LEARNED])
     cases = p.cases(progress=False)
-    table = agreement(p.judge_all(cases, p.scores(cases, False), [TODAY, "MAS, mask, p", "Soft-NC"], False))
+    table = agreement(p.rate_all(cases, p.scores(cases, False), [TODAY, "MAS, mask, p", "Soft-NC"], False))
     assert p.apart(cases, [TODAY], False) == {}
     apart = p.model_copy(update={"parts": ["apart"]}).apart(cases, [TODAY], False)
     found = apart_table(table, apart)  # a compiled program answers nothing wrongly
@@ -64,18 +64,18 @@ def test_questions_apart_are_held_against_the_usual_ones_of_the_same_settings(mo
 def test_judges_and_measures_of_later_are_held_against_the_leaders_setting_by_setting():
     p = chapter(questions=10, methods=["rollout", "AttnLRP", "ReAGent", LEARNED])
     cases = p.cases(progress=False)
-    judged = p.judge_all(cases, p.scores(cases, False), [EXPECTED, "MAS, mask, p", "Soft-NC"], False)
-    table = agreement(judged)
-    found = later_against(judged, table)
+    rated = p.rate_all(cases, p.scores(cases, False), [EXPECTED, "MAS, mask, p", "Soft-NC"], False)
+    table = agreement(rated)
+    found = later_against(rated, table)
     taus = table.set_index("protocol")["tau"]
     assert {*found["judges"]["protocol"]} == {"MAS, mask, p", "Soft-NC"}
     for row in found["judges"].itertuples():
         assert row.value == pytest.approx(taus[row.protocol] - taus[EXPECTED]) and row.usual == taus[EXPECTED]
     for by in ("the known answers", "the judge"):
         assert {*found[f"measures by {by}"]["method"]} == {"ReAGent", LEARNED}
-    assert "ReAGent" in tables.same_as_a_judge({"expected": EXPECTED})
+    assert "ReAGent" in tables.same_as_a_metric({"expected": EXPECTED})
     before = chapter(questions=10, methods=["rollout", "blank-out"])
-    before = before.judge_all(cases, before.scores(cases, False), [TODAY], False)
+    before = before.rate_all(cases, before.scores(cases, False), [TODAY], False)
     assert later_against(before, agreement(before)) == {}
 
 
@@ -93,10 +93,10 @@ def test_the_recorded_run_is_the_one_with_the_most_settings_and_then_judges():
     parts = [("few", 2, 9), ("later", 3, 1), ("recorded", 3, 2)]
     rows = pd.DataFrame(
         [
-            (name, str(run), judge)
-            for name, runs, judges in parts
+            (name, str(run), metric)
+            for name, runs, metrics in parts
             for run in range(runs)
-            for judge in range(judges)
+            for metric in range(metrics)
         ],
         columns=["record", "run", "metric"],
     )

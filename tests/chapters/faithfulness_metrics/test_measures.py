@@ -1,4 +1,4 @@
-"""How judges are judged: on numbers whose answers are known, and on a program."""
+"""How metrics are judged: on numbers whose answers are known, and on a program."""
 
 from functools import partial
 from types import SimpleNamespace
@@ -23,21 +23,21 @@ from book.chapters.faithfulness_metrics.measures import (
     PLAUSIBILITY,
     PROTOCOLS,
     RUNGS,
-    Judged,
+    Rated,
     agreement,
     called,
     completed,
-    judge,
     measures_by,
     over_settings,
+    rate,
 )
 from book.chapters.faithfulness_metrics.predictions import (
     CHOOSING,
     CONFIRMING,
     EXPECTED,
     GROUPS,
-    JUDGING,
     RECORDED_CHOICE,
+    RECORDED_SETTINGS,
     TODAY,
     chosen,
     halves,
@@ -58,12 +58,12 @@ from book.chapters.faithfulness_metrics.tables import (
     called_as,
     decision_table,
     each_once,
-    named_judges,
+    named_metrics,
     of_record,
     ranked,
     recorded,
     retrained_table,
-    same_as_a_judge,
+    same_as_a_metric,
     sign_table,
     widest,
     works,
@@ -83,7 +83,7 @@ def made_up(setting, completed=1.0, **protocols):
     """A model whose numbers are the same for each of ten questions."""
     rungs = [1.0, 0.8, 0.6, 0.4, 0.2, 0.0, completed]
     known = {PLAUSIBILITY: [0.9, 0.5, 0.5, 0.1], **protocols}
-    return Judged(
+    return Rated(
         setting, 0, MEASURES, {name: np.tile([*each, *rungs], (10, 1)) for name, each in known.items()}
     )
 
@@ -95,7 +95,7 @@ def test_agreement_is_kendalls_tau_and_somers_d():
     known = [0.9, 0.5, 0.5, 0.1]
     assert found.loc["mine", "tau"] == pytest.approx(stats.kendalltau(known, [0.7, 0.6, 0.2, 0.3]).statistic)
     assert found.loc["mine", "somers"] == pytest.approx(stats.somersd(known, [0.7, 0.6, 0.2, 0.3]).statistic)
-    assert found.loc["none", ["tau", "somers"]].tolist() == [0, 0]  # a judge that tells nothing apart
+    assert found.loc["none", ["tau", "somers"]].tolist() == [0, 0]  # a metric that tells nothing apart
     assert found.loc["mine", "ladder"] == 1 and found.loc["mine", "above"] == 0
     assert found.loc["mine", "halves"] == pytest.approx(1) and found.loc[
         "mine", "known halves"
@@ -131,26 +131,28 @@ def table(**taus):
     rows = [
         {"setting": setting, "protocol": name, "tau": tau[setting in CONFIRMING], "ladder": tau[2]}
         for name, tau in taus.items()
-        for setting in JUDGING
+        for setting in RECORDED_SETTINGS
     ]
     return pd.DataFrame(rows)
 
 
 def test_the_halves_are_apart_and_whole():
-    assert set(CHOOSING).isdisjoint(CONFIRMING) and sorted([*CHOOSING, *CONFIRMING]) == sorted(JUDGING)
+    assert set(CHOOSING).isdisjoint(CONFIRMING)
+    assert sorted([*CHOOSING, *CONFIRMING]) == sorted(RECORDED_SETTINGS)
     assert abs(len(CHOOSING) - len(CONFIRMING)) <= 1
 
 
 def test_further_settings_choose_nothing_and_are_asked_by_what_was_chosen():
-    assert not {*FURTHER} & {*JUDGING} and not were_told(pd.Series(FURTHER)).any() and len(FURTHER) == 10
+    assert not {*FURTHER} & {*RECORDED_SETTINGS} and len(FURTHER) == 10
+    assert not were_told(pd.Series(FURTHER)).any()
     kept = came_with_the_book("faithfulness_metrics", questions=120)
-    recorded_choice = of_record(widest(kept)).judges
+    recorded_choice = of_record(widest(kept)).metrics
     protocols = [RECORDED_CHOICE, EXPECTED, TODAY, called("LDS", "replace", "log p")]
     better = pd.DataFrame(
         [(setting, name, tau, 1.0) for setting in FURTHER[:3] for tau, name in enumerate(protocols)],
         columns=["setting", "protocol", "tau", "ladder"],
     )
-    assert named_judges(better) == recorded_choice  # not the one that is best there
+    assert named_metrics(better) == recorded_choice  # not the one that is best there
 
 
 def test_the_recorded_run_was_halved_so():
@@ -170,14 +172,14 @@ def test_a_judge_that_does_not_know_the_ladder_is_out():
 
 def test_the_text_speaks_of_the_best_judge_where_it_has_none_of_its_own():
     others = table(x=(0.6, 0.6, 0.5), y=(0.7, 0.7, 0.5))
-    assert named_judges(others) == {"best here": "y"}
-    assert named_judges(pd.concat([others, table(**{TODAY: (0.1, 0.1, 0.5)})])) == {"usual": TODAY}
+    assert named_metrics(others) == {"best here": "y"}
+    assert named_metrics(pd.concat([others, table(**{TODAY: (0.1, 0.1, 0.5)})])) == {"usual": TODAY}
 
 
 def test_a_judge_with_two_names_stands_once_under_both():
-    judges = {"chosen": "x", "expected": "y", "usual": "z", "not told": "y"}
+    metrics = {"chosen": "x", "expected": "y", "usual": "z", "not told": "y"}
     rows = called_as(
-        judges, pd.DataFrame({"protocol": [*"xyz"], "settings": "all", "value": [0.1, 0.2, 0.3]})
+        metrics, pd.DataFrame({"protocol": [*"xyz"], "settings": "all", "value": [0.1, 0.2, 0.3]})
     )
     once = each_once(rows)
     assert list(once["judge"]) == ["chosen", "expected = not told", "usual"]
@@ -241,8 +243,8 @@ def test_the_judge_to_use_is_chosen_by_one_half_of_what_one_can_ask():
 
 
 def test_measures_that_do_what_a_judge_does_are_named():
-    assert "blank-out" in same_as_a_judge({"usual": TODAY})
-    assert same_as_a_judge({"x": "LDS, delete, p"}) == []
+    assert "blank-out" in same_as_a_metric({"usual": TODAY})
+    assert same_as_a_metric({"x": "LDS, delete, p"}) == []
 
 
 @pytest.mark.parametrize(
@@ -266,20 +268,20 @@ def test_wrong_parameters_are_refused_with_what_was_allowed(changes, message):
 def asked():
     p = chapter(questions=24, forms=["without the first", "comprehensiveness"])
     cases = p.cases(progress=False)
-    judged = p.judge_all(cases, p.scores(cases, progress=False), progress=False)
-    return p, cases, judged, agreement(judged)
+    rated = p.rate_all(cases, p.scores(cases, progress=False), progress=False)
+    return p, cases, rated, agreement(rated)
 
 
 def test_the_truth_and_the_ladder_are_found_by_the_judge_that_was_expected(asked):
-    _, cases, judged, table = asked
+    _, cases, rated, table = asked
     assert [*cases] == [("reverse, compiled", 0), ("hist, compiled", 0)]
     assert all(case.questions.right.all() and case.questions.in_distribution.all() for case in cases.values())
     table = table.set_index(["setting", "protocol"])
     assert (table.xs(EXPECTED, level="protocol")["ladder"] > 0.7).all()
     assert table.loc[("reverse, compiled", EXPECTED), "tau"] > table.loc[("reverse, compiled", TODAY), "tau"]
-    assert judged[0].measures[-len(BESIDE) :] == BESIDE
-    both = [judged[0].measures.index(name) for name in (RUNGS[0], COMPLETED)]
-    np.testing.assert_allclose(judged[0].numbers[PLAUSIBILITY][:, both], 1)
+    assert rated[0].measures[-len(BESIDE) :] == BESIDE
+    both = [rated[0].measures.index(name) for name in (RUNGS[0], COMPLETED)]
+    np.testing.assert_allclose(rated[0].numbers[PLAUSIBILITY][:, both], 1)
 
 
 @pytest.fixture
@@ -305,7 +307,7 @@ def test_ties_of_the_truth_are_broken_by_scores(four):
 def test_the_truth_gets_its_best_completion(four, given):
     """Weights that add up, by hand: without the first 10, 20 and 50 % (1, 1 and 2 of four) 4, 4 and 5."""
     scores = {name: torch.tensor([each]) for name, each in ({"flat": [0.0] * 4} | given).items()}
-    found = judge("s", 0, four, scores, {TODAY: PROTOCOLS[TODAY]})
+    found = rate("s", 0, four, scores, {TODAY: PROTOCOLS[TODAY]})
     numbers = dict(zip(found.measures, found.numbers[TODAY][0], strict=True))
     assert numbers[COMPLETED] == pytest.approx((4 + 4 + 5) / 3)
     assert numbers[RUNGS[0]] <= numbers[COMPLETED]
@@ -318,13 +320,13 @@ def test_where_no_token_alone_is_missed_the_truth_is_completed_by_a_measure(four
     four.answers = lambda operator, reading, kept: kept[..., 0] + (kept[..., 1] | kept[..., 2]) * 1.0
     protocol = "without the first 3, mask, p"
     knows = torch.tensor([[0.0, 2, 1, 0, 0]])
-    found = judge("s", 0, four, {"knows": knows, "flat": 0 * knows}, {protocol: PROTOCOLS[protocol]})
+    found = rate("s", 0, four, {"knows": knows, "flat": 0 * knows}, {protocol: PROTOCOLS[protocol]})
     assert found.numbers[protocol][0, found.measures.index(COMPLETED)] == 2
 
 
 def test_a_judge_that_is_named_after_no_operator_is_asked_once(four):
     asked = []
-    judge("s", 0, four, {}, {"mine": lambda case, scores: asked.append(1) or scores.sum(-1)})
+    rate("s", 0, four, {}, {"mine": lambda case, scores: asked.append(1) or scores.sum(-1)})
     assert asked == [1]
 
 
@@ -332,7 +334,7 @@ def test_where_as_many_tokens_are_taken_as_there_are_sources_completion_changes_
     _, cases, *_ = asked
     (setting, seed), case = next(iter(cases.items()))
     name = "without the first R, replace, log p"
-    found = judge(setting, seed, case, {"flat": torch.zeros(case.truth.shape)}, {name: PROTOCOLS[name]})
+    found = rate(setting, seed, case, {"flat": torch.zeros(case.truth.shape)}, {name: PROTOCOLS[name]})
     truth, best = (found.numbers[name][:, found.measures.index(each)] for each in (RUNGS[0], COMPLETED))
     np.testing.assert_array_equal(truth, best)
 
@@ -342,23 +344,23 @@ def test_a_judge_of_a_readers_own_is_as_good(asked):
     (setting, seed), case = next(iter(cases.items()))
     scores = {"flat": torch.zeros(case.candidates.shape), "the truth itself": torch.from_numpy(case.truth)}
     mine = lambda case, scores: (scores * case.truth[:, None]).sum(-1)  # noqa: E731
-    found = judge(setting, seed, case, scores, {"mine": mine})
+    found = rate(setting, seed, case, scores, {"mine": mine})
     assert measures_by([found], "mine").set_index("method").loc["the truth itself", "value"] == pytest.approx(
         1
     )
 
 
 def test_what_is_recorded_is_read_again(asked):
-    p, cases, judged, table = asked
-    measured = {KNOWN: measures_by(judged, PLAUSIBILITY), TODAY: measures_by(judged, TODAY)}
-    unsigned = p.judge_all(cases, without_sign(p.scores(cases, progress=False)), [TODAY], progress=False)
-    signs = sign_table(judged, unsigned, {"the answers": PLAUSIBILITY, "the judge": TODAY})
+    p, cases, rated, table = asked
+    measured = {KNOWN: measures_by(rated, PLAUSIBILITY), TODAY: measures_by(rated, TODAY)}
+    unsigned = p.rate_all(cases, without_sign(p.scores(cases, progress=False)), [TODAY], progress=False)
+    signs = sign_table(rated, unsigned, {"the answers": PLAUSIBILITY, "the judge": TODAY})
     again = table.assign(tau=-table["tau"])
-    apart = agreement(judged, same_as_a_judge({"usual": TODAY}))
+    apart = agreement(rated, same_as_a_metric({"usual": TODAY}))
     rows = recorded(table, apart, measured, prediction_table(table), signs, again)
     assert rows["value"].notna().all() and not rows.duplicated(["run", "metric"]).any()
     kept = of_record(rows)
-    assert kept.judges["usual"] == TODAY and kept.judges["expected"] == EXPECTED
+    assert kept.metrics["usual"] == TODAY and kept.metrics["expected"] == EXPECTED
     by_setting = kept.by_setting.set_index("setting")["usual"]
     expected = table[table["protocol"] == TODAY].set_index("setting")["tau"]
     pd.testing.assert_series_equal(by_setting, expected.loc[by_setting.index], check_names=False)
@@ -374,7 +376,7 @@ def test_what_is_recorded_is_read_again(asked):
     ranking, names = kept.rankings["usual"], ["method", "value", "low", "high"]
     pd.testing.assert_frame_equal(ranking[names], ranked(measured[TODAY], TODAY)[names], check_dtype=False)
     assert ranking["rank"].dropna().tolist() == [*range(1, 1 + int(ranking["rank"].notna().sum()))]
-    assert of_record(pd.DataFrame()).judges == {} and of_record(pd.DataFrame()).signs.empty
+    assert of_record(pd.DataFrame()).metrics == {} and of_record(pd.DataFrame()).signs.empty
 
 
 def test_judges_are_compared_setting_by_setting_and_where_nobody_told_heads():
@@ -393,7 +395,7 @@ def test_rollout_is_held_against_the_first_setting_by_setting_and_where_nobody_t
     given = {"AttnLRP": [0.9, 1.1], ROLLOUT: [0.5, 0.6], "blank-out": [0.7, 0.7]}
     rows = [
         (setting, method, values[not setting.endswith((", compiled", ", supervised"))])
-        for setting in JUDGING
+        for setting in RECORDED_SETTINGS
         for method, values in given.items()
     ]
     measured = pd.DataFrame(rows, columns=["setting", "method", "value"])
@@ -402,9 +404,10 @@ def test_rollout_is_held_against_the_first_setting_by_setting_and_where_nobody_t
     assert found.loc[("all", "the second"), "method"] == "blank-out"
     assert found.loc[("free", ROLLOUT), ["value", "n", "rank_low"]].tolist() == pytest.approx([0.6, 5, 3])
     assert found.loc[("free", f"ahead of {ROLLOUT}"), "value"] == pytest.approx(0.5)
-    told = were_told(pd.Series(JUDGING)).mean()
+    told = were_told(pd.Series(RECORDED_SETTINGS)).mean()
     ahead = found.loc[("all", f"ahead of {ROLLOUT}")]
-    assert ahead["value"] == pytest.approx(0.4 * told + 0.5 * (1 - told)) and ahead["n"] == len(JUDGING)
+    assert ahead["value"] == pytest.approx(0.4 * told + 0.5 * (1 - told))
+    assert ahead["n"] == len(RECORDED_SETTINGS)
     none = beside_the_first(measured[:0])
     assert set(none["place"]) == set(found.reset_index()["place"]) and none["value"].isna().all()
 
@@ -449,7 +452,7 @@ def test_a_record_in_which_the_truth_is_completed_decides_whether_it_comes_first
     completed_too = CASES["standard metric, ground truth first"].support
     bare = completed_too[~completed_too["metric"].str.startswith("before: ")]
     larger = pd.concat([bare, bare.assign(run=bare["run"] + " again")]).assign(record="b")
-    few = completed_too.assign(n=len(JUDGING) // 2)
+    few = completed_too.assign(n=len(RECORDED_SETTINGS) // 2)
     found = [truth_comes_first(rows) for rows in (bare, pd.concat([completed_too, larger]), few)]
     assert [each.number.value for each in found] == [0.5, 0.02, 0.5]
     assert found[0].more.endswith("A coin breaks its ties.") and "in its favour" in found[1].more
@@ -487,7 +490,7 @@ def test_rankings_of_all_settings_are_those_that_the_record_has() -> None:
 def test_a_metric_is_not_asked_about_settings_in_which_it_failed() -> None:
     rows = pd.DataFrame(CASES["used tokens, and the best"].support)
     kept = tables.pooled(rows)
-    far = rows["metric"].str.startswith(f"{kept.judges[tables.CHOSEN]} ranks") & rows["run"].eq("sort")
+    far = rows["metric"].str.startswith(f"{kept.metrics[tables.CHOSEN]} ranks") & rows["run"].eq("sort")
     found = tables.pooled(rows.assign(value=rows["value"].where(~far, 2.0)))
     assert found.failed[tables.CHOSEN] == ["sort"] and not kept.failed[tables.CHOSEN]
     assert "sort" not in set(found.measured[tables.CHOSEN]["setting"])
@@ -505,4 +508,4 @@ def test_further_settings_count_beside_those_of_the_widest_record() -> None:
 
 def test_nothing_is_kept_where_nothing_is_recorded() -> None:
     kept = tables.pooled(pd.DataFrame())
-    assert not kept.judges and kept.rows.empty and kept.before.empty
+    assert not kept.metrics and kept.rows.empty and kept.before.empty

@@ -23,18 +23,18 @@ from book.chapters.faithfulness_metrics.further.tables import FEWEST, Prediction
 from book.chapters.faithfulness_metrics.measures import (
     PLAUSIBILITY,
     PROTOCOLS,
-    Judged,
+    Rated,
     cross_fitted,
-    judge,
     prompts_of,
+    rate,
 )
 from book.chapters.faithfulness_metrics.perturbation import Case
-from book.chapters.faithfulness_metrics.predictions import EXPECTED, JUDGING
+from book.chapters.faithfulness_metrics.predictions import EXPECTED, RECORDED_SETTINGS
 
 LIKE, NEAR, OTHER = "the like", "in distribution", "another seed"
 EVEN, LEADER = "mean attention", "AttnLRP"
 
-ASKED = tuple(name for name in JUDGING if "compiled" not in name and name != "multiplication")
+ASKED = tuple(name for name in RECORDED_SETTINGS if "compiled" not in name and name != "multiplication")
 """Those of trained models, but for one that no other chapter trains."""
 
 PREDICTED = (
@@ -60,7 +60,7 @@ def near_and_far(questions: Questions) -> tuple[Questions, Questions]:
     return questions.where(right & near), questions.where(right & ~near)
 
 
-def judged(p: Any) -> list[Judged]:
+def rated(p: Any) -> list[Rated]:
     """Weights that were learned in each way, rated by the expected metric and by ground truth."""
     found = []
     for name in ASKED:
@@ -80,5 +80,5 @@ def judged(p: Any) -> list[Judged]:
             model = made[seed][0].to(p.torch_device)
             scores = {LIKE: cross_fitted(model, far), **scored(model, far, methods).scores}
             case = Case(model, far, draws=p.draws, seed=seed)
-            found.append(judge(name, seed, case, scores, {EXPECTED: PROTOCOLS[EXPECTED]}))
+            found.append(rate(name, seed, case, scores, {EXPECTED: PROTOCOLS[EXPECTED]}))
     return found

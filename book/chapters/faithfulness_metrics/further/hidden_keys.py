@@ -1,6 +1,6 @@
-r"""Models that have met in training what a judge does to them: some of the keys are hidden.
+r"""Models that have met in training what a metric does to them: some of the keys are hidden.
 
-A judge that masks tokens asks a model something that it was never trained for, and what the answer loses may
+A metric that masks tokens asks a model something that it was never trained for, and what the answer loses may
 be lost to that alone. Here the same models are trained again, from the same weights on the same sequences:
 of each sequence $i$ of a batch
 
@@ -28,13 +28,15 @@ from attnlib.generators.base import Batch
 from attnlib.training import trained
 from book.chapters.attribution_benchmark.settings import SETTINGS, Setting
 from book.chapters.chapter import Chapter, Run
-from book.chapters.faithfulness_metrics.predictions import JUDGING
+from book.chapters.faithfulness_metrics.predictions import RECORDED_SETTINGS
 
 LONGER = 2
 """How many times the steps of the model that sees all keys."""
 
 RETRAINED = tuple(
-    name for name in JUDGING if SETTINGS[name].runs is not None and not name.endswith(", supervised")
+    name
+    for name in RECORDED_SETTINGS
+    if SETTINGS[name].runs is not None and not name.endswith(", supervised")
 )
 """The settings whose models can be trained so: those of programs are not trained, and where attention is
 supervised, a hidden key would have to be looked at."""

@@ -1,4 +1,4 @@
-"""Judges on a language model that nobody compiled: what is known is where the needle stands, and no more.
+"""Metrics on a language model that nobody compiled: what is known is where the needle stands, and no more.
 
 Two kinds of prompt, of which `book.chapters.generative` has more:
 
@@ -9,8 +9,8 @@ Two kinds of prompt, of which `book.chapters.generative` has more:
 The needle is one token, the value in the fact that is asked for or the name that decides, so that taking the
 first token away can take all of it. All prompts of a kind have the same words at the same places and as many
 tokens, but for values and names, so that "the token of the same place in another prompt" is a value for a
-value and a name for a name. Of what never varies, a judge that replaces tokens can say nothing: the same word
-stands there again.
+value and a name for a name. A metric that replaces tokens can say nothing of what never varies: the same
+word stands there again.
 
 A prompt counts if its answer hinges on what was exchanged: the right answer is likelier than the foil, and in
 the counterfactual the foil is the likelier one.
@@ -33,8 +33,8 @@ from attnlib.models.pretrained import TINY
 from book.chapters.attribution_benchmark.measures import scored
 from book.chapters.attribution_benchmark.questions import Question, about_facts, but, gathered, some
 from book.chapters.attribution_benchmark.settings import chapter_with, language_model
-from book.chapters.faithfulness_metrics.further.tables import BEFORE, TAU, Prediction, by_judge
-from book.chapters.faithfulness_metrics.measures import PROTOCOLS, Judged, judge
+from book.chapters.faithfulness_metrics.further.tables import BEFORE, TAU, Prediction, by_metric
+from book.chapters.faithfulness_metrics.measures import PROTOCOLS, Rated, rate
 from book.chapters.faithfulness_metrics.perturbation import Case
 from book.chapters.faithfulness_metrics.predictions import EXPECTED, MASKING, TODAY
 from book.chapters.generative.names import MOST, items
@@ -57,16 +57,16 @@ COSTLY = (
 
 MEASURES = tuple(name for name in METHODS if name not in COSTLY)
 
-JUDGES = (EXPECTED, MASKING, TODAY)
-"""The judge that was confirmed (told how many sources there are or not: here there is one), the same with the
-token masked, and the usual one."""
+METRICS = (EXPECTED, MASKING, TODAY)
+"""The metric that was confirmed (told how many sources there are or not: here there is one), the same with
+the token masked, and the usual one."""
 
 PREDICTED = (
     Prediction(
         "The confirmed judge agrees better with the place of the needle than the usual one",
-        by_judge(TAU, EXPECTED, TODAY),
+        by_metric(TAU, EXPECTED, TODAY),
     ),
-    Prediction("It puts fewer measures before the needle", by_judge(BEFORE, TODAY, EXPECTED)),
+    Prediction("It puts fewer measures before the needle", by_metric(BEFORE, TODAY, EXPECTED)),
 )
 """Written before the first run of this part."""
 
@@ -121,15 +121,15 @@ def cases(p: Any) -> dict[str, Case]:
     return found
 
 
-def judged(p: Any) -> list[Judged]:
-    """What `JUDGES` say of `MEASURES`, by kind of prompt."""
+def rated(p: Any) -> list[Rated]:
+    """What `METRICS` say of `MEASURES`, by kind of prompt."""
     return [
-        judge(
+        rate(
             kind,
             0,
             case,
             scored(case.model, case.questions, MEASURES, batch_size=4).scores,
-            {name: PROTOCOLS[name] for name in JUDGES},
+            {name: PROTOCOLS[name] for name in METRICS},
         )
         for kind, case in cases(p).items()
     ]

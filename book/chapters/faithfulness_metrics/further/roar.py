@@ -2,7 +2,7 @@ r"""ROAR: take away what a measure names first, train the model again, and see h
 
 Of every sequence, those of training too, the one candidate that a measure puts first is taken away: a symbol
 that stands nowhere else is put in its place. The better the measure, the more of the answers should be lost.
-Three judges differ in the model that is asked then:
+Three metrics differ in the model that is asked then:
 
     as it was           the model itself, which has never met that symbol
     ROAR                trained again with this measure's tokens taken away: one model per measure
@@ -13,8 +13,8 @@ missing from every sequence, learns to add one. At random places nothing can be 
 would have named.
 
 All three are protocols, as `book.chapters.faithfulness_metrics.measures` has them: they train on three of
-four questions and judge by the others, so that their numbers of the former are NaN. Models are trained from
-the weights that they have, for `STEPS` steps, on the one answer that is asked for.
+four questions and are tested on the others, so that their numbers of the former are NaN. Models are trained
+from the weights that they have, for `STEPS` steps, on the one answer that is asked for.
 
 References:
     Hooker et al. 2019, *A Benchmark for Interpretability Methods in Deep Neural Networks*: remove and retrain
@@ -41,16 +41,16 @@ from attnlib.training import Plan, fit, token_loss
 from book.chapters.attribution_benchmark.measures import scored
 from book.chapters.attribution_benchmark.questions import Question, about_programs, gathered, some
 from book.chapters.attribution_benchmark.settings import SETTINGS
-from book.chapters.faithfulness_metrics.further.tables import BEFORE, TAU, Prediction, by_judge, by_measure
+from book.chapters.faithfulness_metrics.further.tables import BEFORE, TAU, Prediction, by_measure, by_metric
 from book.chapters.faithfulness_metrics.measures import (
     PLAUSIBILITY,
     RUNGS,
-    Judged,
     Numbers,
     Protocol,
+    Rated,
     Scores,
     first_tokens,
-    judge,
+    rate,
 )
 from book.chapters.faithfulness_metrics.perturbation import Case
 
@@ -69,7 +69,7 @@ MEASURES = (
 )
 
 QUESTIONS, LENGTH, TESTED = 4000, 12, 4
-"""Sequences and their symbols; every `TESTED`th is judged by, and never trained on."""
+"""Sequences and their symbols; every `TESTED`th is tested on, and never trained on."""
 
 STEPS, BATCH, RATE = 300, 128, 1e-3
 
@@ -81,9 +81,9 @@ PREDICTED = (
     ),
     Prediction(
         "Random places, trained once, agree better with the known answers than ROAR does",
-        by_judge(TAU, RANDOM, ROAR),
+        by_metric(TAU, RANDOM, ROAR),
     ),
-    Prediction("They put fewer measures before the truth than ROAR does", by_judge(BEFORE, ROAR, RANDOM)),
+    Prediction("They put fewer measures before the truth than ROAR does", by_metric(BEFORE, ROAR, RANDOM)),
 )
 """Written before the first run of this part."""
 
@@ -106,7 +106,7 @@ def _rows(batch: Batch, rows: Tensor) -> Batch:
 
 
 def tested(n: int) -> Bool[Tensor, " item"]:
-    """Which of so many questions a model is judged by."""
+    """Which of so many questions a model is tested on."""
     return torch.arange(n) % TESTED == 0
 
 
@@ -119,7 +119,7 @@ def without(case: Case, taken: Bool[np.ndarray, "item token"]) -> Batch:
 
 
 def trained_again(case: Case, batch: Batch) -> nn.Module:
-    """The case's model, trained on those of the questions that it is not judged by."""
+    """The case's model, trained on those of the questions that it is not tested on."""
     model = copy.deepcopy(case.model)
     plan = Plan(
         steps=STEPS,
@@ -145,7 +145,7 @@ def lost(model: nn.Module, batch: Batch) -> Numbers:
 Again = Callable[[Case, Batch], nn.Module]
 
 
-def _judged_by(choose: Callable[[Case, Scores], Again]) -> Protocol:
+def _rated_by(choose: Callable[[Case, Scores], Again]) -> Protocol:
     """The protocol that asks the model chosen for every measure, with its first token taken away."""
 
     def protocol(case: Case, scores: Scores) -> Numbers:
@@ -164,10 +164,10 @@ def _once(case: Case, scores: Scores) -> Again:
     return lambda case, batch: model
 
 
-JUDGES: dict[str, Protocol] = {
-    AS_IT_WAS: _judged_by(lambda case, scores: lambda case, batch: case.model),
-    ROAR: _judged_by(lambda case, scores: trained_again),
-    RANDOM: _judged_by(_once),
+METRICS: dict[str, Protocol] = {
+    AS_IT_WAS: _rated_by(lambda case, scores: lambda case, batch: case.model),
+    ROAR: _rated_by(lambda case, scores: trained_again),
+    RANDOM: _rated_by(_once),
 }
 """Name -> protocol; see the module."""
 
@@ -180,8 +180,8 @@ def questions_of(p: Any, name: str, n: int = QUESTIONS) -> list[Question]:
     return [*some(n, about_programs(lang, drawn, others=p.others))]
 
 
-def judged(p: Any, names: Iterable[str] = ASKED, n: int = QUESTIONS) -> list[Judged]:
-    """What the three judges say of `MEASURES` and of the ladder, of every model."""
+def rated(p: Any, names: Iterable[str] = ASKED, n: int = QUESTIONS) -> list[Rated]:
+    """What the three metrics say of `MEASURES` and of the ladder, of every model."""
     found = []
     for name in names:
         asked = questions_of(p, name, n)
@@ -190,7 +190,7 @@ def judged(p: Any, names: Iterable[str] = ASKED, n: int = QUESTIONS) -> list[Jud
             whole = gathered(name, model, asked)
             case = Case(model.to(p.torch_device), whole.where(whole.right), seed=seed)
             scores = scored(case.model, case.questions, MEASURES, batch_size=256).scores
-            found.append(judge(name, seed, case, scores, JUDGES))
+            found.append(rate(name, seed, case, scores, METRICS))
     return found
 
 

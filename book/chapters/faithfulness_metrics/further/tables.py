@@ -1,7 +1,7 @@
 """What is kept of the further experiments: numbers of metrics, of methods, and what predictions became.
 
-Questions of one model are drawn again together (the bootstrap). Of a judge that asks only some of them (ROAR:
-those that nothing was trained on) the numbers are of these, and those of the ground truth of all. Where
+Questions of one model are drawn again together (the bootstrap). If a metric asks only some of them (ROAR asks
+those that nothing was trained on), its numbers are of these, and those of the ground truth of all. Where
 there are several models of a setting, intervals are over these.
 """
 
@@ -23,7 +23,7 @@ from book.chapters.faithfulness_metrics.measures import (
     DIGITS,
     PLAUSIBILITY,
     RUNGS,
-    Judged,
+    Rated,
     difference,
 )
 from book.chapters.faithfulness_metrics.tables import ESTIMATE, PART, widest
@@ -36,7 +36,7 @@ LOWEST = {TAU: -1.0, BEFORE: 0.0}
 """What they can be at least; both are 1 at most, and no interval ends beyond."""
 
 FEWEST = 8
-"""Questions of a kind, below which none of a model is judged by, and nothing learned from them."""
+"""Questions of a kind, below which none of a model is asked, and nothing learned from them."""
 
 TABLES = {
     "": ["setting", "judge", "number"],
@@ -50,18 +50,18 @@ class Prediction(NamedTuple):
     """A sentence that says that a model's `gain` is above 0, in some settings (all, if there are none)."""
 
     words: str
-    gain: Callable[[Judged], Statistic]
+    gain: Callable[[Rated], Statistic]
     settings: tuple[str, ...] = ()
 
 
-def numbers(judged: Judged, judge: str) -> dict[str, Statistic]:
-    """`TAU` and `BEFORE` of a judge, of the mean over questions.
+def numbers(rated: Rated, metric: str) -> dict[str, Statistic]:
+    """`TAU` and `BEFORE` of a metric, of the mean over questions.
 
     Questions drawn again add noise to both rankings, so that draws of tau lie below its value.
     """
-    names = [*judged.measures]
+    names = [*rated.measures]
     measures = [m for m, name in enumerate(names) if name not in BESIDE]
-    both = resampled_means(np.hstack([judged.numbers[PLAUSIBILITY], judged.numbers[judge]]))
+    both = resampled_means(np.hstack([rated.numbers[PLAUSIBILITY], rated.numbers[metric]]))
     rows = np.vstack([both.value, both.draws]).round(DIGITS)
     known, found = rows[:, : len(names)], rows[:, len(names) :]
     tau = np.nan_to_num(kendall_tau(known[:, measures], found[:, measures]))
@@ -70,17 +70,17 @@ def numbers(judged: Judged, judge: str) -> dict[str, Statistic]:
     return {name: Statistic(float(each[0]), each[1:], n) for name, each in ((TAU, tau), (BEFORE, before))}
 
 
-def by_judge(number: str, first: str, second: str) -> Callable[[Judged], Statistic]:
-    """How much more a number is by the first judge than by the second."""
-    return lambda judged: _less(*(numbers(judged, each)[number] for each in (first, second)))
+def by_metric(number: str, first: str, second: str) -> Callable[[Rated], Statistic]:
+    """How much more a number is by the first metric than by the second."""
+    return lambda rated: _less(*(numbers(rated, each)[number] for each in (first, second)))
 
 
-def by_measure(judge: str, first: str, second: str) -> Callable[[Judged], Statistic]:
-    """How much more a judge says of the first measure than of the second."""
+def by_measure(metric: str, first: str, second: str) -> Callable[[Rated], Statistic]:
+    """How much more a metric says of the first measure than of the second."""
 
-    def gain(judged: Judged) -> Statistic:
-        means = resampled_means(judged.numbers[judge])
-        return _less(*(means.column(judged.measures.index(each)) for each in (first, second)))
+    def gain(rated: Rated) -> Statistic:
+        means = resampled_means(rated.numbers[metric])
+        return _less(*(means.column(rated.measures.index(each)) for each in (first, second)))
 
     return gain
 
@@ -90,20 +90,20 @@ def _less(first: Statistic, second: Statistic) -> Statistic:
 
 
 def part_tables(
-    part: str, models: Sequence[Judged], predictions: Sequence[Prediction]
+    part: str, models: Sequence[Rated], predictions: Sequence[Prediction]
 ) -> dict[str, pd.DataFrame]:
     """What is recorded of a part; see `TABLES`."""
     rows: dict[str, list[tuple]] = {name: [] for name in TABLES}
-    of_judges, of_measures, expected = rows.values()
+    of_metrics, of_measures, expected = rows.values()
     for each in models:
         about = each.setting, each.seed
-        for judge in each.numbers:
-            if judge != PLAUSIBILITY:
-                found = numbers(each, judge).items()
-                of_judges += [(*about, judge, name, *number.estimate()) for name, number in found]
-            means = resampled_means(each.numbers[judge])
+        for metric in each.numbers:
+            if metric != PLAUSIBILITY:
+                found = numbers(each, metric).items()
+                of_metrics += [(*about, metric, name, *number.estimate()) for name, number in found]
+            means = resampled_means(each.numbers[metric])
             of_measures += [
-                (*about, judge, name, *means.column(m).estimate()) for m, name in enumerate(each.measures)
+                (*about, metric, name, *means.column(m).estimate()) for m, name in enumerate(each.measures)
             ]
         for words, gain, settings in predictions:
             if not settings or each.setting in settings:
@@ -120,10 +120,10 @@ def part_tables(
 
 def recorded_tables(rows: pd.DataFrame, part: str) -> list[pd.DataFrame]:
     """`part_tables` again, of the chapter's records; of predictions also what `came out`."""
-    judges, measures, expected = (part_table(rows, part + name, texts) for name, texts in TABLES.items())
-    judges["low"] = judges["low"].clip(lower=judges["number"].map(LOWEST))
-    judges["high"] = judges["high"].clip(upper=1.0)
-    return [judges, measures, _with_verdicts(expected)]
+    metrics, measures, expected = (part_table(rows, part + name, texts) for name, texts in TABLES.items())
+    metrics["low"] = metrics["low"].clip(lower=metrics["number"].map(LOWEST))
+    metrics["high"] = metrics["high"].clip(upper=1.0)
+    return [metrics, measures, _with_verdicts(expected)]
 
 
 def expected_over_settings(expected: pd.DataFrame) -> pd.DataFrame:

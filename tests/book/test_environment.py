@@ -48,7 +48,6 @@ ALONE = [
 BESIDE = ["plots", "widgets"]  # do not import each other
 
 HOMES = {name: ROOT / "book/chapters" / name for name in CHAPTERS}
-TO_DO = ("attribution_benchmark", "faithfulness_metrics", "reasoning")  # have other files still
 
 
 def imports(path: Path) -> set[str]:
@@ -102,8 +101,6 @@ def test_dependencies_point_downwards_only() -> None:
 
 @pytest.mark.parametrize("folder", [name for name in HOMES if (HOMES[name] / "claims.py").exists()])
 def test_a_chapter_has_the_same_five_files_and_at_most_three_others(folder: str) -> None:
-    if folder in TO_DO:
-        pytest.skip("is to be done")
     found = {path.stem for path in HOMES[folder].glob("*.py")} - {"__init__"}
     found |= {path.parent.name for path in HOMES[folder].glob("*/__init__.py")}
     parameters = found & {path.stem for path in (ROOT / "notebooks").glob("*.ipynb")}

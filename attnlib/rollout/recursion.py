@@ -82,8 +82,8 @@ class Recursion:
         if self.stays is not None:
             stays = self.stays[first_key:end, None].to(keys.dtype)
             columns = torch.cat([keys * stays, stays.expand(len(keys), -1, 1)], -1)
-        # whether a kernel that forms no mask of ours minds it is to be seen by what padding gets
-        may_leak = self.real is not None and not call.knows_mask
+        # whether a kernel minds its mask, or a model's own formula does, is to be seen by what padding gets
+        may_leak = self.real is not None and not (call.knows_mask and call.can_fuse)
         if may_leak:
             assert self.real is not None
             columns = torch.cat([columns, ~self.real[:, first_key:end, None]], -1)

@@ -224,6 +224,29 @@ def test_a_kernel_that_looks_at_padding_is_refused(names, kind, side, options):
         rollout_of(model, ids, padding(side), **options)
 
 
+@pytest.mark.parametrize("options", [{}, {"rows": [-1]}, {"keys": [5]}, {"sink": [6]}], ids=str)
+@pytest.mark.parametrize(
+    ("kind", "side"), [("llama", "left"), ("gpt2", "left"), ("bert", "left"), ("bert", "right")]
+)
+def test_a_formula_of_a_model_s_own_that_looks_at_padding_is_refused(monkeypatch, kind, side, options):
+    model, ids, mask = build(kind), tokens(), padding(side)
+    model.set_attn_implementation("eager")
+    file = getattr(hf.models, kind)
+    file = getattr(file, f"modeling_{kind}")
+    formula, expected = file.eager_attention_forward, rollout_of(model, ids, mask, **options)
+
+    def careless(module, query, key, value, attention_mask, **how):
+        if attention_mask is not None and len(attention_mask) == 2:  # the second text has no padding
+            attention_mask = attention_mask[1:].expand_as(attention_mask)
+        return formula(module, query, key, value, attention_mask, **how)
+
+    monkeypatch.setattr(file, "eager_attention_forward", careless)
+    with pytest.raises(ValueError, match="kernel does not leave out padding: a token gives it up to 0"):
+        rollout_of(model, ids, mask, **options)
+    monkeypatch.setattr(file, "eager_attention_forward", formula)
+    torch.testing.assert_close(rollout_of(model, ids, mask, **options), expected)
+
+
 def test_padding_that_a_kernel_cannot_see_is_no_matter(names):
     model, ids, mask = build("llama"), tokens(), padding("right")
     sdpa, plain = AttentionInterface._global_mapping["sdpa"], rollout_of(model, ids, mask, sink=[0])

@@ -31,6 +31,7 @@ from attnlib.models.base import seeded
 from attnlib.models.transformer import Transformer
 from attnlib.stats.comparisons import corrected
 from attnlib.stats.seeds import over_seeds
+from attnlib.undoing import scope, undone
 
 SELECTION, CONFIRMATION = range(0, 1000), range(1000, 2000)
 """Seeds to look at while a method is made, and seeds that confirm what was found."""
@@ -205,7 +206,7 @@ class Checked:
     def __call__(self, model: nn.Module, input_ids: Tensor, *given: Any, **how: Any) -> Tensor:
         """The method's scores; a `ValueError` if these change when it is asked again, or the model does."""
         before = state_of(model)
-        with _counting(model) as calls:
+        with rows_counted(model) as calls:
             scores = self._scores(model, input_ids, given, how)
         self.passes, self.questions = self.passes + sum(calls), self.questions + len(input_ids)
         if state_of(model) != before:
@@ -252,22 +253,24 @@ def state_of(model: nn.Module) -> tuple[Any, ...]:
     return weights, tuple(each.training for each in model.modules()), hooks
 
 
-class _counting:
-    """Counts the rows that a model is called with."""
+@scope
+def rows_counted(model: nn.Module) -> Iterator[list[int]]:
+    """Inside a `with` block, a list of how many rows the model was called with, call by call."""
+    calls = list[int]()
 
-    def __init__(self, model: nn.Module) -> None:
-        self.model, self.calls = model, list[int]()
+    def count(module: nn.Module, given: tuple[Any, ...], how: dict[str, Any]) -> None:
+        ids = given[0] if given else how.get("input_ids")
+        calls.append(len(ids) if isinstance(ids, Tensor) else 1)
 
-    def __enter__(self) -> list[int]:
-        def count(module: nn.Module, given: tuple[Any, ...], how: dict[str, Any]) -> None:
-            ids = given[0] if given else how.get("input_ids")
-            self.calls.append(len(ids) if isinstance(ids, Tensor) else 1)
+    def remove() -> None:
+        own = [key for key, each in model._forward_pre_hooks.items() if each is count]
+        for key in own:
+            model._forward_pre_hooks_with_kwargs.pop(key, None)
+            model._forward_pre_hooks.pop(key, None)
 
-        self.hook = self.model.register_forward_pre_hook(count, with_kwargs=True)
-        return self.calls
-
-    def __exit__(self, *_: Any) -> None:
-        self.hook.remove()
+    with undone(remove):
+        model.register_forward_pre_hook(count, with_kwargs=True)
+        yield calls
 
 
 def versions() -> dict[str, str]:

@@ -15,6 +15,7 @@ from transformers import AttentionInterface, LlamaConfig, LlamaForCausalLM
 
 import attnlib
 from attnlib.attribution import METHODS, attribute
+from attnlib.benchmarking.scoring import rows_counted
 from attnlib.models import Transformer, TransformerConfig, base
 from attnlib.models.attention import evaluating, heads_ablated, interface, reinforced
 from attnlib.models.base import seeded
@@ -74,6 +75,7 @@ WAYS: dict[str, tuple[Callable[[], nn.Module], Callable[[Any], Any]]] = {
     "streaming": (llama, lambda model: list(stream_with_rollout(model, IDS, 2, do_sample=False))),
     "reinforced": (llama, inside(lambda model: reinforced(model, None, LOOKS, 0.5))),
     "ablated": (own, inside(lambda model: heads_ablated(model, [(0, 1)]))),
+    "a count of rows": (own, inside(rows_counted)),
     "evaluating": (own, inside(evaluating)),
 }
 

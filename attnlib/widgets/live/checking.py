@@ -80,10 +80,10 @@ def _read(path: Path) -> Any:
     class Reader(GGUFReader):
         read = 0
 
-        def _get(self, offset: Any, dtype: Any, count: Any = 1, **named: Any) -> Any:
+        def _get(self, offset: Any, dtype: Any, count: Any = 1, *more: Any, **named: Any) -> Any:
             """What stands at a place of the file; behind its end, gguf's own reads nothing, for ever."""
             self.read += 1
-            found = super()._get(offset, dtype, count, **named)
+            found = super()._get(offset, dtype, count, *more, **named)
             if len(found) < count or self.read > MOST_VALUES:
                 raise ValueError("it claims to hold more than it does, or than any file")
             return found

@@ -18,7 +18,7 @@ from typing import IO
 import psutil  # type: ignore[import-untyped]
 
 from .kept import discard_others, say_damaged
-from .reached import chapters_of, waits_longest
+from .reached import chapters_of, executed_first
 
 PROFILES = ("smoke", "quick", "paper")
 READ = ("attnlib", "book", "notebooks", "results", "my_runs")
@@ -58,11 +58,11 @@ def take_lock(path: Path) -> IO[str]:
 
 
 def snakemake(profile: str, cores: int, extra: list[str]) -> list[str]:
-    """The command line of one build, which begins with what the chapter that waits longest needs."""
+    """The command line of one build, which begins with the chapters that would keep others waiting."""
     quiet = [] if is_dry(extra) else ["--quiet", "all"]
     target = f"build/{profile}/reproduced.txt"
-    last = waits_longest(profile)
-    first = ["--prioritize", f"build/{profile}/runs/{last}.json"] if last else []
+    first = [f"build/{profile}/runs/{name}.json" for name in executed_first(profile)]
+    first = ["--prioritize", *first] if first else []
     return making([target], cores, *quiet, *first, "--config", f"profile={profile}", *extra)
 
 

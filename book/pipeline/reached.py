@@ -59,10 +59,19 @@ def needs(profile: str) -> dict[str, list[str]]:
     return {name: sorted(set(told.get(name, [])) & set(there)) for name in there}
 
 
-def waits_longest(profile: str) -> str:
-    """The chapter that needs most others, which are executed first; "" where none needs any."""
-    before = {name: len(others) for name, others in needs(profile).items() if others}
-    return max(before, key=before.__getitem__, default="")
+def executed_first(profile: str) -> list[str]:
+    """The chapters to begin with, so that no core waits in the end.
+
+    They are the chapter that needs most others, which come before it, and those that take minutes by their
+    profile's comment while no other chapter waits for them.
+    """
+    before = needs(profile)
+    waiting = max(before, key=lambda name: len(before[name]), default="")
+    needed = {name for others in before.values() for name in others}
+    apart = [name for name, others in before.items() if not others and name not in needed]
+    return [waiting] * bool(before.get(waiting)) + [
+        each for each in apart if "minutes" in told(each, profile)
+    ]
 
 
 def about_to_run(jobs: Iterable[tuple[Any, Any]], profile: str) -> list[str]:
@@ -84,9 +93,14 @@ def expected(name: str, profile: str) -> str:
         seconds = json.loads(Path(f"build/{profile}/runs/{name}.json").read_bytes())["wall_time_s"]
         return f"{seconds / 60:.1f} min"
     except (OSError, ValueError, KeyError):
-        path = Path(f"notebooks/profiles/{name}/{profile}.yaml")
-        told = TIME.search(path.read_text(encoding="utf-8")) if path.exists() else None
-        return told[1].strip().lower() if told else ""
+        return told(name, profile)
+
+
+def told(name: str, profile: str) -> str:
+    """How long a chapter takes by its profile's own comment."""
+    path = Path(f"notebooks/profiles/{name}/{profile}.yaml")
+    found = TIME.search(path.read_text(encoding="utf-8")) if path.exists() else None
+    return found[1].strip().lower() if found else ""
 
 
 def why(reason: Any) -> str:

@@ -767,9 +767,12 @@ def test_a_dry_run_throws_nothing_away(project: Path, monkeypatch: pytest.Monkey
     assert building.main() == 0 and damaged.exists()
 
 
-def test_what_the_chapter_that_waits_longest_needs_is_executed_first() -> None:
-    command = building.snakemake("smoke", 2, [])
-    assert command[command.index("--prioritize") + 1] == "build/smoke/runs/attribution_benchmark.json"
+def test_chapters_that_would_keep_others_waiting_are_executed_first() -> None:
+    command = building.snakemake("quick", 2, [])
+    at = command.index("--prioritize")
+    first = ["attribution_benchmark", "quantifying_flow"]
+    assert command[at + 1 : at + 4] == [*(f"build/quick/runs/{name}.json" for name in first), "--config"]
+    assert building.snakemake("smoke", 2, []).count("build/smoke/runs/quantifying_flow.json") == 0  # seconds
 
 
 def test_a_first_build_says_how_to_read_a_chapter_before_all_are_done(tmp_path: Path, monkeypatch) -> None:

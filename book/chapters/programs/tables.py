@@ -32,6 +32,9 @@ TRAINED = Path(__file__).with_name("trained.parquet")
 TWICE_THE_SIZE = Path(__file__).with_name("twice.parquet")
 """The same of transformers of twice the size: `attnlib.benchmarking.recording --learned 2`, of `TRIED`."""
 
+OTHER_POSITIONS = Path(__file__).with_name("positions.parquet")
+"""The same with sinusoidal and with rotary positions, of the seeds 1000 to 1019; `positions` says which."""
+
 TRIED = (*range(1000, 1030), *range(1040, 1060), *range(1080, 1100))
 """The programs that transformers were trained on. Three runs side by side had come so far when they ended."""
 
@@ -49,7 +52,7 @@ def confirming() -> pd.DataFrame:
 
 
 def trained(path: Path = TRAINED) -> pd.DataFrame:
-    """The recorded rows of trained transformers: those of the programs' size, or `TWICE_THE_SIZE`."""
+    """The recorded rows of trained transformers: `TRAINED`, `TWICE_THE_SIZE` or `OTHER_POSITIONS`."""
     rows = pd.read_parquet(path)
     return rows.astype({"method": str, "truth": str, "sign": str, "value": float})
 
@@ -243,6 +246,18 @@ TWICE = {
     INCONCLUSIVE: "Whether the two sizes give similar orders of methods is therefore open.",
 }
 """What the page says of transformers of twice the size, by the verdict on the prediction."""
+
+
+def positions_clause(verdicts: Mapping[str, str]) -> str:
+    """A sentence on which kinds of positions give an order of methods like that of learned positions."""
+    said = {
+        REPRODUCED: "the order of methods is like that with learned positions",
+        NOT_REPRODUCED: "the order of methods is another than with learned positions",
+        INCONCLUSIVE: "it is open whether the order of methods is like that with learned positions",
+    }
+    if len(set(verdicts.values())) == 1:
+        return f"So with both kinds, {said[next(iter(verdicts.values()))]}."
+    return " ".join(f"With {kind} positions, {said[verdict]}." for kind, verdict in verdicts.items())
 
 
 def found_again(rows: pd.DataFrame) -> str:

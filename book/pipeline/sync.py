@@ -1,8 +1,8 @@
 """`python -m book.pipeline.sync`: bring every chapter's notebook and text together; `make sync` runs it.
 
 Jupytext takes the newer of the two files whole, so an edit of the older one is lost. Here nothing is changed
-where both were edited and say different things; both are named. What each said before is known from the last
-commit, and from the last time that the two were brought together.
+where both were edited and say different things; both are named. What both said before is known from the last
+commit in which they agreed, and from the last time that they were brought together.
 """
 
 import argparse
@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import jupytext
@@ -48,18 +49,32 @@ def said_by(path: Path, content: bytes | None = None) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def committed(path: Path) -> bytes | None:
-    """A file as it was last committed; `None` if it was not, or there is no git."""
+def committed(path: Path, commit: str) -> bytes | None:
+    """A file as it was in a commit; `None` if it was not there, or there is no git."""
+    return _git("show", f"{commit}:./{path}")
+
+
+def said_in_git(pair: tuple[Path, Path]) -> str | None:
+    """What both files of a pair said in the last commit in which they agreed; `None` if it is not found.
+
+    An edit may have been committed in one of them alone: in that commit they differ.
+    """
+    for commit in (_git("log", "--format=%H", "-20", "--", *map(str, pair)) or b"").decode().split():
+        then = [committed(path, commit) for path in pair]
+        if None in then:
+            break
+        with suppress(Unreadable):
+            first, second = (said_by(path, content) for path, content in zip(pair, then, strict=True))
+            if first == second:
+                return first
+    return None
+
+
+def _git(*words: str) -> bytes | None:
     try:
-        return subprocess.run(["git", "show", f"HEAD:./{path}"], capture_output=True, check=True).stdout
+        return subprocess.run(["git", *words], capture_output=True, check=True).stdout
     except (FileNotFoundError, subprocess.CalledProcessError):
         return None
-
-
-def was_edited(path: Path, together: str | None) -> bool:
-    """Whether a file says something else than in the last commit, and than when its pair last agreed."""
-    before = committed(path)
-    return said_by(path) not in (together, before and said_by(path, before))
 
 
 def sync() -> int:
@@ -71,7 +86,8 @@ def sync() -> int:
         try:
             if not (notebook.exists() and text.exists()) or said_by(notebook) == said_by(text):
                 continue
-            edited = [path for path in pair if was_edited(path, together.get(text.stem))]
+            before = (together.get(text.stem), said_in_git(pair))
+            edited = [path for path in pair if said_by(path) not in before]
         except Unreadable as error:
             refused.append(str(error))
             continue

@@ -98,6 +98,19 @@ def test_one_may_edit_again_before_the_commit(second: Path) -> None:
     assert sync() == 0 and values() == ["steps = 3 + 1"] * 2
 
 
+@pytest.mark.parametrize("edited", PAIR, ids=["notebook", "text"])
+@pytest.mark.parametrize("seconds", [60, -60], ids=["newer", "older than the other"])
+def test_an_edit_that_was_committed_in_one_of_them_is_not_lost(edited: Path, seconds: float, capsys) -> None:
+    (other,) = {*PAIR} - {edited}
+    edit(edited, "2", seconds)
+    git("commit", "--all", "--message", "one of them")
+    before = other.read_bytes()
+    edit(other, "3")
+    assert sync() == 1 and "first.ipynb and notebooks/text/first.md differ" in capsys.readouterr().err
+    other.write_bytes(before)
+    assert sync() == 0 and values() == ["steps = 2"] * 2
+
+
 def in_git_no_longer() -> None:
     shutil.rmtree(".git")
 

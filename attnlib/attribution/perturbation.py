@@ -32,7 +32,6 @@ References:
 from __future__ import annotations
 
 import copy
-import inspect
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -51,7 +50,7 @@ from attnlib.attribution.promises import (
 from attnlib.attribution.prompts import Prompts, check_token, measure
 from attnlib.attribution.stream import passing, slope, stream_of
 from attnlib.models.attention import AttentionCall, evaluating
-from attnlib.models.attention.forward import first_position, logits_of
+from attnlib.models.attention.forward import first_position, logits_of, taken_by
 from attnlib.models.attention.inputs import Inputs, inputs_changed, keys_hidden
 from attnlib.models.causal import is_causal
 from attnlib.models.transformer import Transformer
@@ -92,7 +91,7 @@ def blank_out(
 
 def _without(model: Any, cached: bool, prompts: Prompts, replacement: int | None) -> Run:
     """Runs prompts without some of their tokens, in the order of these."""
-    known = inspect.signature(model.forward).parameters
+    known = taken_by(model)
     n, device = prompts.ids.shape[1], prompts.ids.device
     # where nothing is left out, nor computed before, the model's own positions are right
     first = first_position(model) if "position_ids" in known and (cached or replacement is None) else None
@@ -136,7 +135,7 @@ def _goes_on_from_its_cache(
     model: Any, ids: Int[Tensor, "1 token"], query: int, logits: Float[Tensor, "1 vocabulary"]
 ) -> bool:
     """Whether a prompt, gone on with from copies of its own cache, comes to the logits of the whole pass."""
-    known, n = inspect.signature(model.forward).parameters, ids.shape[1]
+    known, n = taken_by(model), ids.shape[1]
     if "past_key_values" not in known:
         return False
     for start in {(query + 1) // 2, query} - {0}:

@@ -9,7 +9,6 @@ also for our `Transformer`.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
@@ -21,7 +20,13 @@ from torch import Tensor, nn
 from attnlib.attribution.promises import alike
 from attnlib.attribution.prompts import Prompts
 from attnlib.models.attention import evaluating
-from attnlib.models.attention.forward import first_position, logits_of, n_layers, refuse_other_mixing
+from attnlib.models.attention.forward import (
+    first_position,
+    logits_of,
+    n_layers,
+    refuse_other_mixing,
+    taken_by,
+)
 from attnlib.models.attention.inputs import every_layer, replace, set_visible
 from attnlib.models.attention.interface import implementations
 from attnlib.models.causal import is_causal
@@ -213,4 +218,4 @@ def _has_positions(model: Any) -> bool:
         return False
     if isinstance(model, Transformer):
         return True
-    return bool(implementations(model)) and "position_ids" in inspect.signature(model.forward).parameters
+    return bool(implementations(model)) and "position_ids" in taken_by(model)

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from attnlib.models.attention.forward import logits_of
+from attnlib.models.attention.forward import embedded_by, logits_of
 from attnlib.models.base import evaluating, seeded
 from attnlib.models.devices import device_of
 from attnlib.models.transformer import Transformer, TransformerConfig
@@ -166,7 +166,7 @@ def is_causal(model: Any) -> bool:
     if not getattr(model, "can_generate", bool)():
         return False
     embedding = model.get_input_embeddings()
-    ids = torch.arange(4, device=device_of(model))[None] % embedding.num_embeddings
+    ids = torch.arange(4, device=device_of(model))[None] % (embedded_by(model) or 4)
     with evaluating(model):
         return not reads_ahead(lambda given: logits_of(model, given), ids, embedding)
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from attnlib.models.attention.forward import embedded_by
+
 _NO_DECODING = ("eos_token_id", "bos_token_id", "pad_token_id", "use_cache", "transformers_version")
 """What a generation config says that chooses no token; names that begin or end otherwise: `_`, `output_`."""
 
@@ -30,8 +32,8 @@ def end_tokens(model: Any, tokenizer: Any) -> list[int]:
             f"eos_token_id must be a whole number, the id of a token, or a list of them; got {wrong[0]!r}. "
             "Mend it in the model's generation_config.json"
         )
-    size = model.get_input_embeddings().num_embeddings  # no other id is ever written
-    return [token for token in dict.fromkeys(found) if 0 <= token < size]
+    size = embedded_by(model)  # no other id is ever written
+    return [token for token in dict.fromkeys(found) if token >= 0 and (size is None or token < size)]
 
 
 def write_greedily(model: Any, tokenizer: Any) -> list[str]:

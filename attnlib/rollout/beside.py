@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from attnlib.models.attention.forward import first_position, form_of, read_names
+from attnlib.models.attention.forward import CannotRead, first_position, form_of, read_names
 
 OF_EACH_TOKEN = ("token_type_ids", "mm_token_type_ids", "moe_mm_token_type_ids", "position_ids")
 """What `generate` lengthens, `[... prompt]`."""
@@ -77,6 +77,10 @@ def of_all(
     each = {name: value for name, value in inputs.items() if name in OF_EACH_TOKEN}
     for _ in range(read.shape[1] - prompt if each else 0):
         each = model._update_model_kwargs_for_generation(ModelOutput(), each, is_encoder_decoder=False)
-    if first_position(model) and "position_ids" in read_names(model) and "position_ids" not in each:
+    try:
+        elsewhere = first_position(model)
+    except CannotRead:  # what reads more than tokens (BLIP-2) cannot be tried on a text
+        elsewhere = 0
+    if elsewhere and "position_ids" in read_names(model) and "position_ids" not in each:
         each["position_ids"] = torch.arange(read.shape[1], device=read.device)[None]  # it counts from 0
     return inputs | each | ({"attention_mask": torch.ones_like(read)} if cached else {})

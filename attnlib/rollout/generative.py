@@ -14,6 +14,7 @@ keeps the queries and keys that it computes, from which rollout of the prompt's 
 
 from __future__ import annotations
 
+import inspect
 import string
 from collections.abc import Callable, Collection, Generator, Sequence
 from dataclasses import dataclass, field, replace
@@ -331,10 +332,12 @@ def generate(
 ) -> Any:
     """Hugging Face's `generate`, in evaluation mode."""
     mask = torch.ones_like(prompt)
+    by_name = "input_ids" in inspect.signature(model.generate).parameters  # BLIP-2's begins with the picture
+    given = ((), {"input_ids": prompt}) if by_name else ((prompt,), {})
     with evaluating(model):
         try:
             return model.generate(
-                prompt, attention_mask=mask, max_new_tokens=max_new_tokens, **generate_kwargs
+                *given[0], attention_mask=mask, max_new_tokens=max_new_tokens, **given[1], **generate_kwargs
             )
         except torch.OutOfMemoryError:
             raise

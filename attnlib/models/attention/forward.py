@@ -139,12 +139,18 @@ def _inputs(model: Any, mask: Mask, given: dict[str, Any]) -> dict[str, Any]:
         inputs["use_cache"] = False
     if (
         mask is not None
-        and "position_ids" in parameters
+        and "position_ids" in taken_by(model)
         and not bool(mask[:, 0].all())
         and not first_position(model)  # others work positions out by themselves
     ):
         inputs["position_ids"] = (mask.long().cumsum(1) - 1).clamp(min=0)
     return inputs | given
+
+
+def taken_by(model: Any) -> set[str]:
+    """What a model's `forward` takes by name; a wrapper of PEFT's hands on what the model inside it takes."""
+    inside = model.get_base_model() if hasattr(model, "get_base_model") else model
+    return {name for each in (model, inside) for name in inspect.signature(each.forward).parameters}
 
 
 def read_names(model: nn.Module) -> list[str]:
@@ -375,6 +381,11 @@ def refuse_no_model(model: Any) -> None:
     if not isinstance(model, nn.Module):
         inside = ". Give the model inside it: pipeline.model" if hasattr(model, "model") else ""
         raise ValueError(f"model must be a PyTorch model; got a {type(model).__name__}{inside}")
+    if isinstance(model, torch.jit.ScriptModule):
+        raise ValueError(
+            f"{type(model).__name__} is of TorchScript, whose attention cannot be followed. Give the model "
+            "that was traced."
+        )
     reads = getattr(model, "main_input_name", "input_ids")
     if reads not in ("input_ids", "inputs_embeds") and "input_ids" not in read_names(model):
         raise ValueError(
@@ -392,7 +403,7 @@ def reads_two_texts(model: nn.Module) -> bool:
 def refuse_learned_prompt(model: nn.Module) -> None:
     """Raise a `ValueError` for a model that reads learned vectors before its tokens (PEFT's soft prompts)."""
     adapter = getattr(model, "active_peft_config", None)
-    if getattr(adapter, "is_prompt_learning", False):
+    if getattr(adapter, "is_prompt_learning", False) or getattr(adapter, "is_adaption_prompt", False):
         raise ValueError(
             f"{type(model).__name__} reads learned vectors before its tokens ({type(adapter).__name__}), and "
             "learned prefixes cannot be followed: scores would be of input_ids alone. Give an adapter that "
@@ -415,6 +426,11 @@ def vocabulary_of(model: nn.Module) -> int | None:
         return model.config.vocabulary
     size = getattr(_text_config(model), "vocab_size", None)
     return size if isinstance(size, int) else None
+
+
+def embedded_by(model: Any) -> int | None:
+    """How many token ids a model has vectors of. An embedding of PEFT's does not say; the settings do."""
+    return getattr(model.get_input_embeddings(), "num_embeddings", None) or vocabulary_of(model)
 
 
 def form_of(given: Any) -> str:

@@ -1,5 +1,7 @@
 """Which models' attention is followed, which are refused, and that the reason is true."""
 
+import copy
+
 import peft
 import pytest
 import torch
@@ -8,7 +10,7 @@ import transformers as hf
 from attnlib.attribution import METHODS, attribute
 from attnlib.models.attention import AttentionCall, heads_ablated, watching
 from attnlib.rollout import generate_with_rollout, rollout, rollout_of, stream_with_rollout
-from tests.attnlib.small_models import GROUPED, SIZE, build, sharpened, tokens
+from tests.attnlib.small_models import GROUPED, SIZE, build, padding, sharpened, tokens
 
 SPECIAL = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
 
@@ -146,6 +148,19 @@ def test_learned_prompts_are_refused_by_everything(kind, name):
             ask()
 
 
+def test_learned_keys_in_attention_of_their_own_are_refused():
+    """Adaption prompts: each token looks at them in a softmax beside that over tokens."""
+    adapter = peft.AdaptionPromptConfig(task_type="CAUSAL_LM", adapter_len=5, adapter_layers=2)
+    model = peft.get_peft_model(build("llama"), adapter).eval()
+    for ask in (
+        lambda: rollout_of(model, tokens(1)),
+        lambda: generate_with_rollout(model, tokens(1), 3),
+        lambda: attribute(model, tokens(1)[0], method="gradient norm"),
+    ):
+        with pytest.raises(ValueError, match=r"AdaptionPromptConfig\), and learned prefixes cannot"):
+            ask()
+
+
 class Wrapper(torch.nn.Module):
     """Hands on what it is called with."""
 
@@ -187,3 +202,29 @@ def test_adapters_that_change_weights_are_followed(adapter):
     written = generate_with_rollout(model, tokens(1), 4, do_sample=False)
     again = generate_with_rollout(model, tokens(1), continuation=written.tokens)
     torch.testing.assert_close(written.matrix, again.matrix, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("settings", [{}, {"trainable_token_indices": [17, 40]}], ids=["LoRA", "some tokens"])
+def test_adapters_of_the_input_embedding_are_explained_as_the_model_that_they_make(settings):
+    modules = ["q_proj"] if settings else ["q_proj", "embed_tokens"]
+    adapter = peft.LoraConfig(
+        task_type="CAUSAL_LM", target_modules=modules, init_lora_weights=False, **settings
+    )
+    model, ids = peft.get_peft_model(build("llama", tie_word_embeddings=False), adapter).eval(), tokens(1, 8)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            weight.add_(0.5 if "token_adapter" in name else 0)
+    merged = copy.deepcopy(model).merge_and_unload()
+    for method in METHODS:
+        found, expected = (
+            attribute(each, ids[0], target=7, method=method, counterfactual=ids[0].flip(0))
+            for each in (model, merged)
+        )
+        torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-3, equal_nan=True, msg=method)
+
+
+def test_a_padded_prompt_of_an_adapted_model_has_the_positions_of_the_model_that_it_makes():
+    adapter = peft.LoraConfig(task_type="CAUSAL_LM", target_modules=["c_attn"], init_lora_weights=False)
+    model, mask = peft.get_peft_model(build("gpt2"), adapter).eval(), padding("left")
+    expected = rollout_of(copy.deepcopy(model).merge_and_unload(), tokens(), mask)
+    torch.testing.assert_close(rollout_of(model, tokens(), mask), expected, atol=1e-5, rtol=0)

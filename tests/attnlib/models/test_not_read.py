@@ -99,6 +99,16 @@ def test_what_is_no_model_is_refused_and_a_pipeline_told_of_the_model_inside_it(
     assert done.stdout.splitlines() == expected
 
 
+def test_a_traced_model_is_refused_and_the_one_that_was_traced_asked_for():
+    traced = torch.jit.trace(torch.nn.Embedding(48, 16), IDS)
+    for method in METHODS:
+        with pytest.raises(ValueError, match=r"TorchScript.* Give the model that was traced"):
+            attribute(traced, IDS[0], method=method, counterfactual=OTHER)
+    for verb in (rollout_of, lambda *given: generate_with_rollout(*given, 2)):
+        with pytest.raises(ValueError, match=r"TorchScript.* Give the model that was traced"):
+            verb(traced, IDS)
+
+
 def test_tokens_that_are_left_out_are_asked_for():
     model = hf.BertModel(hf.BertConfig(**TEXT)).eval()
     for asked in (lambda: rollout_of(model), lambda: rollout_of(model, token_type_ids=IDS)):

@@ -155,6 +155,50 @@ def test_a_picture_reaches_every_pass(name):
     assert_right(model, ids, given, at_all)
 
 
+@pytest.mark.parametrize("name", ["Blip2", "InstructBlip"])
+def test_a_picture_that_is_what_generate_reads_first_reaches_every_pass(name):
+    """These call a language model from a `generate` of their own, and give no attentions."""
+    vision = hf.Blip2VisionConfig(**VISION, image_size=16, patch_size=8).to_dict()
+    reading = VISION | {"vocab_size": 97, "encoder_hidden_size": 32}
+    text = {"model_type": "opt", "vocab_size": 97, "hidden_size": 32, "ffn_dim": 48, "num_hidden_layers": 3}
+    text |= {"num_attention_heads": 4, "word_embed_proj_dim": 32, "eos_token_id": None}
+    sizes = {"vision_config": vision, "qformer_config": reading, "text_config": text}
+    config = getattr(hf, f"{name}Config")(**sizes, num_query_tokens=4, image_token_index=90)
+    torch.manual_seed(0)
+    model = getattr(hf, f"{name}ForConditionalGeneration")(config).eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.copy_(torch.randn_like(weight) / 4 if weight.ndim > 1 else weight)
+    inner = model.language_model
+    inner.generation_config.suppress_tokens = [90]  # it writes no picture
+    ids = torch.tensor([[1, 5, 17, 90, 90, 90, 90, 3, 60, 44, 8]])
+    given = {"pixel_values": torch.randn(1, 3, 16, 16)}
+    given |= {"qformer_input_ids": torch.tensor([[1, 5, 7]])} if name == "InstructBlip" else {}
+    for cache in CACHES:
+        result = generate_with_rollout(model, ids, 4, do_sample=False, **given, **cache)
+        text, seen = torch.cat([ids, result.tokens[None, :-1]], 1), []
+        keep = inner.register_forward_pre_hook(
+            lambda _, args, named, seen=seen: seen.append(named), with_kwargs=True
+        )
+        with keep, torch.no_grad():
+            model(input_ids=text, attention_mask=torch.ones_like(text), **given)
+        (read,) = (each["inputs_embeds"] for each in seen)
+        inner.set_attn_implementation("eager")
+        with torch.no_grad():
+            attentions = inner(inputs_embeds=read, output_attentions=True).attentions
+        inner.set_attn_implementation("sdpa")
+        expected = rows_of_generation(rollout_by_definition(attentions), ids.shape[1]).float()
+        again = generate_with_rollout(model, ids, continuation=result.tokens, **given)
+        streamed = stream_with_rollout(model, ids, 4, do_sample=False, **given)
+        for matrix in (result.matrix, again.matrix, torch.stack([item.row for item in streamed])):
+            torch.testing.assert_close(matrix, expected, atol=1e-5, rtol=0)
+    dark = given | {"pixel_values": torch.zeros(1, 3, 16, 16)}
+    other = generate_with_rollout(model, ids, continuation=result.tokens, **dark)
+    assert (other.matrix - expected).abs().max() > 0.001
+    with pytest.raises(ValueError, match=f"{name}ForConditionalGeneration cannot be called with input_ids"):
+        generate_with_rollout(model, ids, 2)
+
+
 @pytest.mark.parametrize("function", [generate_with_rollout, stream_with_rollout])
 @pytest.mark.parametrize(
     ("beside", "message"),

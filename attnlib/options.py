@@ -41,7 +41,7 @@ KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
 """By annotation, what may be given, and whether something is that."""
 
 
-def refuse_other_kinds(function: Callable, given: dict[str, Any]) -> None:
+def check_kinds(function: Callable, given: dict[str, Any]) -> None:
     """Raise a `ValueError` for an option that is not what its annotation says, as far as `KINDS` goes."""
     for name, parameter in inspect.signature(function).parameters.items():
         kind = parameter.annotation  # a text, where annotations are not evaluated
@@ -50,7 +50,7 @@ def refuse_other_kinds(function: Callable, given: dict[str, Any]) -> None:
             continue
         if not any(KINDS[part][1](given[name]) for part in parts):
             what = " or ".join(KINDS[part][0] for part in parts)
-            raise ValueError(f"{name} should be {what}; got {given[name]!r:.80}")
+            raise ValueError(f"{name} must be {what}; got {given[name]!r:.80}")
 
 
 def plain_options(function: Callable[P, T]) -> Callable[P, T]:
@@ -59,7 +59,7 @@ def plain_options(function: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(function)
     def checked(*given: P.args, **named: P.kwargs) -> T:
-        refuse_other_kinds(function, dict(zip(names, given, strict=False)) | named)
+        check_kinds(function, dict(zip(names, given, strict=False)) | named)
         return function(*given, **named)
 
     return checked

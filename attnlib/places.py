@@ -70,13 +70,13 @@ def scratch_folder() -> Path:
 
 def content(path: Path) -> bytes:
     """All of a file; a pipe or a device is refused with an `OSError`."""
-    refuse_endless(path)
+    check_regular_file(path)
     return path.read_bytes()
 
 
 def sha256_of(path: Path) -> str:
     """The SHA-256 of a file; a pipe or a device is refused with an `OSError`."""
-    refuse_endless(path)
+    check_regular_file(path)
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -89,7 +89,7 @@ def has_sha256(path: Path, sha256: str) -> bool:
         return False
 
 
-def refuse_endless(path: Path) -> None:
+def check_regular_file(path: Path) -> None:
     """Raise an `OSError` for a pipe, which would be waited for, and a device, which may have no end."""
     kind = path.stat().st_mode
     if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from attnlib.attribution.prompts import Counterfactual, Method, Target
 from attnlib.attribution.registry import attributions
 from attnlib.attribution.spans import span_attributions
-from attnlib.models.attention.forward import form_of
+from attnlib.checks import check
 from attnlib.options import plain_options
 
 
@@ -36,16 +36,12 @@ def attribute(
         >>> attribute(model, torch.tensor([1, 2, 3, 4]), query=1).shape
         torch.Size([4])
     """
-    if not isinstance(input_ids, Tensor) or input_ids.ndim not in (1, 2):
-        raise ValueError(f"input_ids must be one prompt, a tensor [token]. Got {form_of(input_ids)} instead.")
-    if input_ids.ndim == 2 and len(input_ids) != 1:
-        raise ValueError(f"input_ids must be one prompt. Got {len(input_ids)}; attributions() takes a batch.")
+    one = isinstance(input_ids, Tensor) and input_ids.ndim and tuple(input_ids.shape[:-1]) in ((), (1,))
+    check(one, "input_ids must be one prompt, a tensor [token]", getattr(input_ids, "shape", input_ids))
     ids = input_ids[0] if input_ids.ndim == 2 else input_ids
     if target_span is not None:
-        if query != -1 or target is not None or foil is not None or counterfactual is not None:
-            raise ValueError(
-                "target_span says what is predicted, and where: no query, target, foil or counterfactual"
-            )
+        alone = query == -1 and target is None and foil is None and counterfactual is None
+        check(alone, "target_span must be without query, target, foil and counterfactual", target_span)
         (scores,) = span_attributions(model, ids, target_span, method).values()
         return scores
     other = counterfactual

@@ -36,6 +36,7 @@ from attnlib.attribution.prompts import (
     measure,
     padded,
 )
+from attnlib.checks import check_shape
 from attnlib.models.attention import evaluating
 from attnlib.models.attention.call import AttentionCall, Product, Wanted
 from attnlib.models.attention.forward import logits_of, watched_pass
@@ -126,11 +127,7 @@ def scores_of(
     for name in [name for name in methods if name not in together]:
         more = {"counterfactual": prompts.counterfactual} if _compares(methods[name], prompts) else {}
         found[name] = methods[name](model, prompts.ids, attention_mask=None, **question, **more)
-        if found[name].shape != prompts.ids.shape:
-            raise ValueError(
-                f"{name!r} should give a score per token, {tuple(prompts.ids.shape)}. Got shape "
-                f"{tuple(found[name].shape)} instead."
-            )
+        check_shape(prompts.ids.shape, **{f"scores of {name!r}": found[name]})
     return {name: found[name] for name in methods}
 
 

@@ -43,6 +43,7 @@ from attnlib.attribution.stream import (
     slopes,
     stream_of,
 )
+from attnlib.checks import check_at_least
 from attnlib.models.attention.forward import logits_of
 
 Scores = Float[Tensor, "batch key"]
@@ -99,8 +100,7 @@ def integrated_gradients(
 
     The `baseline` is a token that stands at every position; embeddings of zero by default.
     """
-    if steps < 1:
-        raise ValueError(f"steps should be at least 1; got {steps}")
+    check_at_least(1, steps=steps)
     hold(model, hands_gradients_on)
     ids, count = prompts.ids.clone(), len(prompts.ids)
     embedded, logits = stream_of(model, ids, prompts.query)

@@ -26,6 +26,7 @@ from torch.nn.functional import pad
 
 from attnlib.attribution.prompts import Method, Prompts, measure
 from attnlib.attribution.surrogate import answers, halves, players
+from attnlib.checks import check, check_at_least
 from attnlib.models.attention import AttentionCall
 from attnlib.models.attention.forward import check_prompt, watched_pass
 from attnlib.models.devices import brought
@@ -64,12 +65,8 @@ def learned_heads(
 
     Returns:
         A measure as those of `METHODS`; its scores have a sign. `method.weights` are the weights.
-
-    Raises:
-        ValueError: there are fewer than 2 ablations, or no question to learn from: none whose answer changes.
     """
-    if ablations < 2:
-        raise ValueError(f"ablations should be at least 2, whose answers can differ; got {ablations}")
+    check_at_least(2, ablations=ablations)
     squares, products = 0.0, 0.0
     for some in questions:
         check_prompt(model, some.ids, None)
@@ -82,8 +79,8 @@ def learned_heads(
                 sums = kept @ row.T
                 sums = sums - sums.mean(0)
                 squares, products = squares + sums.T @ sums, products + sums.T @ (v - v.mean()) / v.std()
-    if isinstance(squares, float):
-        raise ValueError("there should be a question to learn from, whose answer changes with its tokens")
+    learns = not isinstance(squares, float)
+    check(learns, "questions must have an answer that changes with their tokens", questions)
     ridge = penalty * np.trace(squares) / len(squares) * np.eye(len(squares))
     return of_weights(torch.from_numpy(np.linalg.solve(squares + ridge, products)))
 

@@ -49,6 +49,7 @@ from attnlib.attribution.promises import (
 )
 from attnlib.attribution.prompts import Prompts, check_token, measure
 from attnlib.attribution.stream import passing, slope, stream_of
+from attnlib.checks import check, check_between, check_one_of
 from attnlib.models.attention import AttentionCall, evaluating
 from attnlib.models.attention.forward import first_position, logits_of, taken_by
 from attnlib.models.attention.inputs import Inputs, inputs_changed, keys_hidden
@@ -73,8 +74,7 @@ def blank_out(
         check_token(model, "replacement", replacement)
     causal = is_causal(model)
     ids = prompts.ids[:, : prompts.query + 1] if causal else prompts.ids
-    if ids.shape[1] < 2:
-        raise ValueError("blank-out needs at least 2 tokens, one to leave out and one to ask at. Got one.")
+    check(ids.shape[1] >= 2, "blank-out must have at least 2 tokens", ids.shape[1])
     with evaluating(model):
         logits = logits_of(model, ids, start=prompts.query)[:, 0]
         aimed = prompts._replace(ids=ids).aimed(logits)
@@ -158,8 +158,7 @@ def _goes_on_from_its_cache(
 @measure
 def atman(model: nn.Module, prompts: Prompts, *, suppression: float = 0.9, batch_size: int = 8) -> Scores:
     """AtMan: the loss that comes of weakening attention to one token, in nats; `suppression` is its `f`."""
-    if not 0 <= suppression <= 1:
-        raise ValueError(f"suppression should be from 0 to 1; got {suppression}")
+    check_between(0, 1, suppression=suppression)
 
     def perturb(copies: PerturbedBatch) -> AbstractContextManager[None]:
         def weaker(query: Tensor, key: Tensor, value: Tensor) -> Inputs:  # q . (1 - f) k = (1 - f) q . k
@@ -181,11 +180,10 @@ def attention_knockout(
     `k`: in a causal model that is blank-out, unless a window is shorter than the prompt. A model that
     chooses by the text where to look (DeepSeek V3.2) may have chosen `k` all the same, and sees a key less.
     """
-    if queries not in ("query", "all"):
-        raise ValueError(f'queries should be "query" or "all"; got {queries!r}')
+    check_one_of(("query", "all"), queries=queries)
     causal = is_causal(model)
-    if prompts.ids.shape[1] < 2 or (causal and not prompts.query):
-        raise ValueError("attention knockout needs at least 2 tokens, one to hide and one to see. Got one.")
+    some = prompts.ids.shape[1] >= 2 and (prompts.query or not causal)
+    check(some, "attention knockout must have at least 2 tokens", 1)
     hold(model, hides_nothing_else)
     asking = prompts.ids.new_tensor([prompts.query])
 

@@ -20,13 +20,7 @@ from torch import Tensor, nn
 from attnlib.attribution.promises import alike
 from attnlib.attribution.prompts import Prompts
 from attnlib.models.attention import evaluating
-from attnlib.models.attention.forward import (
-    first_position,
-    logits_of,
-    n_layers,
-    refuse_other_mixing,
-    taken_by,
-)
+from attnlib.models.attention.forward import check_mixing, first_position, logits_of, n_layers, taken_by
 from attnlib.models.attention.inputs import every_layer, replace, set_visible
 from attnlib.models.attention.interface import implementations
 from attnlib.models.causal import is_causal
@@ -213,7 +207,7 @@ def _of(mask: Tensor, row: int) -> Tensor:
 def _has_positions(model: Any) -> bool:
     """Whether a model takes positions, and knows of earlier tokens by keys and values only."""
     try:
-        refuse_other_mixing(model)
+        check_mixing(model)
     except ValueError:
         return False
     if isinstance(model, Transformer):

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor, nn
 
-from attnlib.attribution.prompts import refuse_no_numbers
+from attnlib.attribution.prompts import check_logits
 from attnlib.attribution.stream import Hook, differentiating, hooked, passing, stream_of
 from attnlib.models.attention import AttentionCall, evaluating
 from attnlib.models.attention.forward import CannotRead, logits_of, model_dtype, rounding, short_texts
@@ -146,7 +146,7 @@ def _is_constant(module: nn.Module, given: tuple[Any, ...], x: Tensor, output: T
 
 def alike(found: Tensor, expected: Tensor, off: float = 0.0) -> bool:
     """Whether logits differ by no more than half of the digits of the largest, or `off` of it if more."""
-    refuse_no_numbers(expected)
+    check_logits(expected)
     there = expected.isfinite()  # some models rule tokens out
     allowed = max(off, half_of_digits(found)) * expected[there].abs().max()
     return bool(((found - expected)[there].abs() <= allowed).all())

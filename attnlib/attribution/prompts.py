@@ -24,6 +24,7 @@ Scores of padding are 0, and so are those of tokens that the query cannot see.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import Any, NamedTuple
@@ -32,9 +33,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from attnlib.checks import check, check_at_least, check_between, check_shape
 from attnlib.generators.base import moved
 from attnlib.models.attention.forward import Mask, check_prompt, vocabulary_of
-from attnlib.options import refuse_other_kinds
+from attnlib.options import check_kinds
 from attnlib.rollout.dense import numbers, token_indices
 
 Method = Callable[..., Float[Tensor, "batch key"]]
@@ -70,11 +72,7 @@ class Prompts(NamedTuple):
         return Prompts(self.ids[rows], self.query, target, foil, counterfactual)
 
     def otherwise(self, method: str) -> Int[Tensor, "batch token"]:
-        """The counterfactual, for a method that needs it.
-
-        Raises:
-            ValueError: there is none.
-        """
+        """The counterfactual, for a method that needs it."""
         if self.counterfactual is None:
             raise ValueError(
                 f"{method} needs a counterfactual: a prompt of the same length, with other tokens where it "
@@ -83,16 +81,12 @@ class Prompts(NamedTuple):
         return self.counterfactual
 
     def aimed(self, logits: Float[Tensor, "batch vocabulary"]) -> Prompts:
-        """The same, with the prediction that these logits make as the target, where none was given.
-
-        Raises:
-            ValueError: a target or foil is not in the vocabulary; or logits are no numbers.
-        """
-        refuse_no_numbers(logits)
+        """The same, with the prediction that these logits make as the target, where none was given."""
+        check_logits(logits)
         size = logits.shape[-1]
         for name, given in (("target", self.target), ("foil", self.foil)):
-            if given is not None and not bool(((given >= 0) & (given < size)).all()):
-                raise ValueError(f"{name} must be token ids from 0 to {size - 1}. Got {given.tolist()}.")
+            fits = given is None or bool(((given >= 0) & (given < size)).all())
+            check(fits, f"{name} must be token ids from 0 to {size - 1}", given)
         return self if self.target is not None else self._replace(target=logits.argmax(-1))
 
     def score(self, logits: Float[Tensor, "batch vocabulary"]) -> Float[Tensor, " batch"]:
@@ -111,7 +105,7 @@ class Prompts(NamedTuple):
         return chosen.to(torch.promote_types(chosen.dtype, torch.float32))
 
 
-def refuse_no_numbers(logits: Tensor) -> None:
+def check_logits(logits: Tensor) -> None:
     """Raise a `ValueError` for logits that are NaN or infinite; those of a token may be -infinite."""
     if not bool((logits < torch.inf).all()):
         raise ValueError(
@@ -123,8 +117,7 @@ def refuse_no_numbers(logits: Tensor) -> None:
 def check_token(model: nn.Module, name: str, token: int) -> None:
     """Raise a `ValueError` for a token, given as `name`, that `model` does not read."""
     size = vocabulary_of(model)
-    if size is not None and not 0 <= token < size:
-        raise ValueError(f"{name} should be a token id from 0 to {size - 1}; got {token}")
+    check_between(0, math.inf if size is None else size - 1, **{name: token})
 
 
 def measure(function: Callable[..., Float[Tensor, "batch key"]]) -> Method:
@@ -150,9 +143,8 @@ def measure(function: Callable[..., Float[Tensor, "batch key"]]) -> Method:
         counterfactual: Counterfactual = None,
         **options: Any,
     ) -> Float[Tensor, "batch key"]:
-        refuse_other_kinds(function, options)
-        if (size := options.get("batch_size", 1)) < 1:
-            raise ValueError(f"batch_size should be at least 1; got {size}")
+        check_kinds(function, options)
+        check_at_least(1, batch_size=options.get("batch_size"))
         parts = by_length(model, input_ids, attention_mask, query, target, foil, counterfactual)
         return padded([(place, function(model, prompts, **options)) for place, prompts in parts], input_ids)
 
@@ -180,25 +172,18 @@ def by_length(
     device, aims = input_ids.device, list[Tensor | None]()
     if isinstance(counterfactual, Tensor):
         counterfactual = counterfactual.to(device)
-        if counterfactual.shape != input_ids.shape:
-            raise ValueError(
-                f"counterfactual must have the shape of input_ids, {tuple(input_ids.shape)}: token for "
-                f"token. Got {tuple(counterfactual.shape)} instead."
-            )
+        check_shape(input_ids.shape, "input_ids", counterfactual=counterfactual)
     if counterfactual is not None:
         check_prompt(model, counterfactual, attention_mask, name="counterfactual")
     for name, given in (("target", target), ("foil", foil)):
         aim = None if given is None else numbers(given)
-        if given is not None and (
-            aim is None
-            or aim.is_floating_point()
-            or aim.dtype == torch.bool
-            or aim.shape not in ((), (1,), (len(input_ids),))
-        ):
-            got = repr(given) if aim is None else aim.tolist()
-            raise ValueError(
-                f"{name} must be a token, or one for each of {len(input_ids)} prompts. Got {got}."
-            )
+        fits = given is None or (
+            aim is not None
+            and not aim.is_floating_point()
+            and aim.dtype != torch.bool
+            and aim.shape in ((), (1,), (len(input_ids),))
+        )
+        check(fits, f"{name} must be a token, or one for each of {len(input_ids)} prompts", given)
         aims.append(None if aim is None else aim.to(device))
     # on the CPU, where lengths are known without waiting
     real = torch.ones(input_ids.shape).bool() if attention_mask is None else attention_mask.bool().cpu()

@@ -29,6 +29,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attnlib.attribution.prompts import Prompts, measure
+from attnlib.checks import check, check_at_least, check_between
 from attnlib.models.attention import evaluating
 from attnlib.models.attention.forward import logits_of
 from attnlib.models.causal import is_causal
@@ -56,13 +57,10 @@ def reagent(
 
     Each token is in `R` with chance `replaced`. What is drawn is the same for all prompts of a length.
     """
-    if runs < 1:
-        raise ValueError(f"runs should be at least 1; got {runs}")
-    if not 0 <= replaced <= 1:
-        raise ValueError(f"replaced should be from 0 to 1; got {replaced}")
+    check_at_least(1, runs=runs)
+    check_between(0, 1, replaced=replaced)
     n = prompts.query + 1 if is_causal(model) else prompts.ids.shape[1]
-    if n < 2:
-        raise ValueError("ReAGent needs at least 2 tokens, one to stand in the other's place. Got one.")
+    check(n >= 2, "ReAGent must have at least 2 tokens", n)
     ids, rng = prompts.ids[:, :n], np.random.default_rng([seed, n])
 
     def drawn() -> Float[Tensor, "run token"]:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from attnlib.attribution import attention, decomposition, gradients, lrp, perturbation, reagent, surrogate
 from attnlib.attribution.attention import ask, from_attention
 from attnlib.attribution.prompts import Counterfactual, Mask, Method, Target
+from attnlib.checks import check, check_one_of
 from attnlib.options import plain_options
 
 METHODS: dict[str, Method] = {
@@ -66,18 +67,17 @@ Methods = str | Method | Iterable[str | Method] | Mapping[str, str | Method]
 
 def named(methods: Methods) -> dict[str, Method]:
     """Methods by name; a function's is its own."""
-    if not isinstance(methods, (str, Iterable)) and not callable(methods):
-        raise ValueError(f"methods should be a list of names, or of functions; got {methods!r}")
+    demand = "methods must be names of METHODS, or functions, each by a name of its own"
+    check(isinstance(methods, str | Iterable) or callable(methods), demand, methods)
     if isinstance(methods, Mapping):
         names, given = [*methods], [*methods.values()]
     else:
         given = [methods] if isinstance(methods, str) or callable(methods) else [*methods]
         names = [each if isinstance(each, str) else getattr(each, "__name__", str(each)) for each in given]
-    unknown = [each for each in given if not callable(each) and each not in METHODS]
-    if unknown or not given:
-        raise ValueError(f"methods should be out of {[*METHODS]}, or functions of your own; got {unknown}")
-    if len(set(names)) < len(names):
-        raise ValueError(f"each method should have a name of its own ({{name: function}}); got {names}")
+    for each in given:
+        if not callable(each):
+            check_one_of(METHODS, methods=each)
+    check(given and len(set(names)) == len(names), demand, names)
     return {
         name: METHODS[each] if isinstance(each, str) else each
         for name, each in zip(names, given, strict=True)

@@ -40,7 +40,8 @@ from attnlib.attended import bar
 from attnlib.attribution.attention import one_pass, scores_of, shares_a_pass
 from attnlib.attribution.prompts import Method, Prompts
 from attnlib.attribution.registry import Methods, named
-from attnlib.models.attention.forward import check_prompt, form_of
+from attnlib.checks import check, check_between
+from attnlib.models.attention.forward import check_prompt
 from attnlib.models.causal import is_causal
 from attnlib.options import plain_options
 
@@ -52,7 +53,7 @@ def token_attributions(
 
     The span is its first token, and the one after its last. No method may need a counterfactual.
     """
-    first, stop = _checked(span, input_ids)
+    first, stop = _check_span(span, input_ids)
     if not is_causal(model):
         raise ValueError(
             f"{type(model).__name__} looks at what comes later, too: it does not write one by one"
@@ -89,9 +90,8 @@ def span_attributions(
         ValueError: there is no such span, or nothing before it; the written text begins behind the span; the
             model is not causal; or as in `attributions`.
     """
-    start, stop = _checked(span, input_ids)
-    if written is not None and not 0 < written <= start:
-        raise ValueError(f"written should be from 1 to the span's first token, {start}; got {written}")
+    start, stop = _check_span(span, input_ids)
+    check_between(1, start, written=written)
     rows = token_attributions(model, input_ids, (start if written is None else written, stop), methods)
     if written is None:
         return {name: each[:, :start].mean(0) for name, each in rows.items()}
@@ -112,20 +112,16 @@ def through_hops(
     return torch.linalg.solve_triangular(chains, shares[:, :written], upper=False).to(rows)
 
 
-def _checked(span: tuple[int, int], input_ids: Int[Tensor, " text"]) -> tuple[int, int]:
+def _check_span(span: tuple[int, int], input_ids: Int[Tensor, " text"]) -> tuple[int, int]:
     """A span of a text that has something before it; `ValueError` for another, or what is no text."""
-    if not isinstance(input_ids, Tensor) or input_ids.ndim != 1:
-        raise ValueError(f"input_ids must be one text, a tensor [token]. Got {form_of(input_ids)} instead.")
+    one = isinstance(input_ids, Tensor) and input_ids.ndim == 1
+    check(one, "input_ids must be one text, a tensor [token]", getattr(input_ids, "shape", input_ids))
     n = len(input_ids)
     try:
         first, stop = map(index, span)
     except (TypeError, ValueError):
         first = stop = 0
-    if not 0 < first < stop <= n:
-        raise ValueError(
-            f"span should be (first, one after the last), from 1 to {n}; got {span}: something has to stand "
-            "before it"
-        )
+    check(0 < first < stop <= n, f"span must be (first, one after the last), from 1 to {n}", span)
     return first, stop
 
 

@@ -16,6 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attnlib.attribution.prompts import Prompts
+from attnlib.checks import check_between
 from attnlib.models.attention import evaluating
 from attnlib.models.attention.forward import form_of, logits_of, n_layers
 from attnlib.models.attention.interface import followed
@@ -91,7 +92,7 @@ def stream_of(
 
     with evaluating(model), passing(model, keep, layer):
         logits = logits_of(model, ids, start=query)[:, 0]
-    _refuse_others(model, there, ids)
+    _check_stream(model, there, ids)
     return there[0], logits
 
 
@@ -142,7 +143,7 @@ def slopes(
 
     with differentiating(model), passing(model, leaf, layer):
         every = logits_of(model, ids.clone(), start=first)
-        _refuse_others(model, there, ids)
+        _check_stream(model, there, ids)
         for prompts in asked:
             logits = every[:, prompts.query - first]
             explained = of(prompts.aimed(logits.detach()), logits).sum()
@@ -162,7 +163,7 @@ def gradient_of(model: nn.Module, score: Float[Tensor, ""], stream: Stream, agai
     return found
 
 
-def _refuse_others(model: nn.Module, there: list[Tensor], ids: Int[Tensor, "batch token"]) -> None:
+def _check_stream(model: nn.Module, there: list[Tensor], ids: Int[Tensor, "batch token"]) -> None:
     """Raise a `ValueError` where no stream passed, or one that is not of the prompts' tokens, one by one."""
     if not there:
         raise ValueError(
@@ -197,8 +198,5 @@ def _place(model: nn.Module, layer: int) -> nn.Module:
     stacks = [part for part in parts if isinstance(part, nn.ModuleList) and len(part) == count]
     if not stacks or not count:
         raise ValueError(f"{type(model).__name__} has no list of layers; choose layer=0, its embeddings.")
-    if not 1 <= layer <= count:
-        raise ValueError(
-            f"layer should be from 1 to {count}, or 0 for the input embeddings. Got {layer} instead."
-        )
+    check_between(1, count, layer=layer)
     return stacks[0][layer - 1]

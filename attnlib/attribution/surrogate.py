@@ -35,7 +35,8 @@ from torch import Tensor, nn
 
 from attnlib.attribution.perturbation_engine import scores_under
 from attnlib.attribution.promises import hides_nothing_else
-from attnlib.attribution.prompts import Prompts, measure, refuse_no_numbers
+from attnlib.attribution.prompts import Prompts, check_logits, measure
+from attnlib.checks import check, check_at_least
 from attnlib.models.attention import AttentionCall, evaluating
 from attnlib.models.attention.forward import logits_of
 from attnlib.models.attention.inputs import keys_hidden
@@ -67,8 +68,7 @@ def context_cite(
 
     The random halves, `ablations` of them, are the same for all prompts of a length.
     """
-    if ablations < 1:
-        raise ValueError(f"ablations should be at least 1; got {ablations}")
+    check_at_least(1, ablations=ablations)
     seen = players(model, prompts)
     kept = halves(ablations, len(seen), seed)
     found = answers(model, prompts, seen, kept, logit, batch_size=batch_size)
@@ -84,8 +84,7 @@ def kernel_shap(
     Beside none and all of the tokens there are `samples` subsets, in pairs with what they leave out, the same
     for all prompts of a length; or all subsets, if there are no more.
     """
-    if samples < 2:
-        raise ValueError(f"samples should be at least 2, a subset and what it leaves out; got {samples}")
+    check_at_least(2, samples=samples)
     seen = players(model, prompts)
     kept, weights = coalitions(samples, len(seen), seed)
     found = answers(model, prompts, seen, kept, batch_size=batch_size)
@@ -108,8 +107,7 @@ def players(model: nn.Module, prompts: Prompts) -> list[int]:
     """`N`: the places of the tokens that can be left out."""
     stop = prompts.query + 1 if is_causal(model) else prompts.ids.shape[1]
     found = [place for place in range(stop) if place != prompts.query]
-    if not found:
-        raise ValueError("ablations need at least 2 tokens, one to leave out and one to ask at. Got one.")
+    check(found, "ablations must have at least 2 tokens", 1)
     return found
 
 
@@ -136,7 +134,7 @@ def answers(
     def run(one: int, some: Tensor) -> Tensor:
         with keys_hidden(model, partial(_from_others, some)):
             logits = logits_of(model, ids[one].expand(len(some), -1), start=prompts.query)[:, 0]
-        refuse_no_numbers(logits)
+        check_logits(logits)
         return logits
 
     with evaluating(model):

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import transformers
 
+from attnlib.checks import check_text
 from attnlib.commands import benchmarking
 from attnlib.commands.living import look_live
 from attnlib.commands.looking import NEW_TOKENS, ONE_PROMPT, checked_place, look
 from attnlib.files import CheckpointError
 from attnlib.models.pretrained import DEFAULT, ModelUnavailable
-from attnlib.naming import refuse_no_text
 
 __all__ = ["main"]
 
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     transformers.logging.disable_progress_bar()
     try:
         for name, value in vars(given).items():
-            refuse_no_text(name, str(value))
+            check_text(**{name: str(value)})
         print(benchmarking.run(given) if given.command == "benchmark" else _look(given))
     except REFUSALS as error:
         say(f"attnlib {given.command}: {' '.join(str(error).split())[:LONGEST_LINE]}")

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from attnlib.commands.looking import Say, Seen, is_stored, short
-from attnlib.models.pretrained import refuse_missing_folder
+from attnlib.models.pretrained import check_model_folder
 from attnlib.widgets import LanguageModelExplorer
 from attnlib.widgets.language_model_explorer import ModelFile, Trial
 from attnlib.widgets.live.checking import knows_chat
@@ -29,7 +29,7 @@ def look_live(
     if is_stored(name):
         raise ValueError(f"{name} came with the book, and every page of it computes it: leave out --live")
     if not name.endswith(".gguf"):
-        refuse_missing_folder(name)
+        check_model_folder(name)
     say(f"Loading {name} ...")
     folder = tempfile.TemporaryDirectory(prefix="attnlib-live-")
     path, licence = model_file(name, Path(folder.name))

@@ -24,16 +24,16 @@ from torch import Tensor
 from attnlib.attribution import METHODS, span_attributions
 from attnlib.attribution.spans import token_attributions
 from attnlib.attribution.stream import embedding_of
+from attnlib.checks import hint
 from attnlib.files import write_atomically
 from attnlib.generators.prompts import continued, encode
 from attnlib.models.attention import evaluating
 from attnlib.models.attention.forward import check_prompt, logits_of
 from attnlib.models.causal import NO_NUMBER, reads_ahead
 from attnlib.models.greedy import write_greedily
-from attnlib.models.pretrained import BUILT_IN, load_language_model, refuse_missing_folder
+from attnlib.models.pretrained import BUILT_IN, check_model_folder, load_language_model
 from attnlib.models.stored import STORED, file_name, stored_model
 from attnlib.models.transformer import Transformer
-from attnlib.naming import hint
 from attnlib.pieces import pieces, tokens_of
 from attnlib.places import expanded
 from attnlib.rollout import GenerativeRollout, generate_with_rollout
@@ -155,7 +155,7 @@ def look(
     """
     if not isinstance(name, str):
         raise ValueError(
-            f"name should be a text, of a language model or its folder; got a {type(name).__name__}. A model "
+            f"name must be a text, of a language model or its folder; got a {type(name).__name__}. A model "
             "that is loaded already is shown by GenerationExplorer (attnlib.widgets)"
         )
     if not prompt.strip():
@@ -175,7 +175,7 @@ def look(
     new_tokens = NEW_TOKENS if new_tokens is None else new_tokens
     if new_tokens < 1:
         raise ValueError(f"a model writes at least one token here (--new-tokens 1); got {new_tokens}")
-    refuse_missing_folder(name)
+    check_model_folder(name)
     say(f"Loading {name} ...")
     model, tokenizer = load_language_model(name)
     unused = write_greedily(model, tokenizer)
@@ -184,7 +184,7 @@ def look(
         forced = continued(prompt, continuation, tokenizer, chat)[1].to(model.device)
         new_tokens = len(forced)
     check_generation(model, ids, None, new_tokens, {})
-    refuse_bidirectional(model, ids)
+    check_one_way(model, ids)
     refused = ""
     if method is None:
         method, refused = _first(model, ids[0])
@@ -229,7 +229,7 @@ def _greedy(unused: list[str]) -> str:
     return f"{wrote}; its own settings for writing were not used ({', '.join(unused)})" if unused else wrote
 
 
-def refuse_bidirectional(model: Any, input_ids: Int[Tensor, "1 prompt"]) -> None:
+def check_one_way(model: Any, input_ids: Int[Tensor, "1 prompt"]) -> None:
     """Refuse a model whose first token sees the second, or that gives no finite numbers.
 
     Encoders such as BERT load as causal language models and give numbers without meaning.

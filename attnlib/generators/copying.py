@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Bool, Int64
 from torch import Tensor
 
+from attnlib.checks import check_at_least, check_between
 from attnlib.generators.base import Movable
 
 UNSEEN = 2**31
@@ -73,16 +74,10 @@ class Copying:
 
     def __post_init__(self) -> None:
         """Refuse tasks that there cannot be."""
-        if self.length < 1 or self.symbols < 1:
-            raise ValueError(
-                f"length and symbols should be at least 1; got length {self.length}, symbols {self.symbols}"
-            )
-        if self.length > self.symbols and not self.repetition:
-            raise ValueError(
-                f"without repetition, length should be at most symbols = {self.symbols}; got {self.length}"
-            )
-        if self.room and self.room < self.symbols:
-            raise ValueError(f"room should be 0, or at least symbols = {self.symbols}; got {self.room}")
+        check_at_least(1, length=self.length, symbols=self.symbols)
+        if not self.repetition:
+            check_between(1, self.symbols, length=self.length)
+        check_at_least(self.symbols, room=self.room or None)
 
     @property
     def end(self) -> int:
@@ -124,10 +119,8 @@ class Copying:
 
     def of(self, symbols: Int64[np.ndarray, "model batch length"]) -> CopyBatch:
         """Sequences of symbols, with end and start."""
-        if symbols.min() < 0 or symbols.max() >= self.symbols:
-            raise ValueError(
-                f"symbols should be from 0 to {self.symbols - 1}; got {symbols.min()} to {symbols.max()}"
-            )
+        check_between(0, self.symbols - 1, symbols=symbols.min())
+        check_between(0, self.symbols - 1, symbols=symbols.max())
         source = np.pad(symbols, ((0, 0), (0, 0), (0, 1)), constant_values=self.end)
         target = np.pad(source, ((0, 0), (0, 0), (1, 0)), constant_values=self.start)
         return CopyBatch(torch.from_numpy(source), torch.from_numpy(target))

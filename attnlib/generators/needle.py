@@ -36,6 +36,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
+from attnlib.checks import check, check_between, check_one_of
 from attnlib.generators.base import IGNORE, Sample
 
 NAMES = tuple(
@@ -93,19 +94,13 @@ class NeedleGenerator:
         opening: str = OPENING,
     ) -> None:
         self.facts = (facts,) if isinstance(facts, int) else tuple(facts)
-        if not 1 <= digits <= 18:
-            raise ValueError(f"digits must be from 1 to 18. Got {digits} instead.")
+        check_between(1, 18, digits=digits)
         most = min(len(NAMES), 9 * 10 ** (digits - 1))
-        if not self.facts or not all(1 <= number <= most for number in self.facts):
-            raise ValueError(
-                f"facts must be from 1 to {most}, with values of {digits} digits. Got {facts} instead."
-            )
-        if opening not in ("", OPENING):
-            raise ValueError(f'opening must be "" or {OPENING!r}. Got {opening!r} instead.')
-        if not getattr(tokenizer, "is_fast", False):
-            raise ValueError(
-                f"{type(tokenizer).__name__} does not say of which characters a token is. Use a fast one."
-            )
+        fits = self.facts and all(1 <= number <= most for number in self.facts)
+        check(fits, f"facts must be from 1 to {most}, with values of {digits} digits", facts)
+        check_one_of(("", OPENING), opening=opening)
+        fast = getattr(tokenizer, "is_fast", False)
+        check(fast, "tokenizer must be a fast one, which knows the characters of a token", tokenizer)
         self.tokenizer, self.seed, self.digits, self.opening = tokenizer, seed, digits, opening
 
     def generate_samples(self) -> Iterator[NeedleSample]:

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 import numpy as np
 from jaxtyping import Int64
 
-from attnlib.generators.sources import refuse_below_one
+from attnlib.checks import check, check_at_least
 
 B = TypeVar("B")
 """Whatever is trained on."""
@@ -31,9 +31,6 @@ class EpochBatches(Generic[B]):
         batch_size: rows per step; all of them, if there are fewer.
         seed: of the order.
         pool: batches that are sorted together, where lengths are given; 1: purely random ones.
-
-    Raises:
-        ValueError: there are no rows, or none in a batch.
     """
 
     make: Callable[[Int64[np.ndarray, " batch"]], B]
@@ -44,9 +41,7 @@ class EpochBatches(Generic[B]):
 
     def __post_init__(self) -> None:
         """Refuse nothing to make batches of."""
-        if not self.n_rows:
-            raise ValueError("there should be something to make batches of; there are none")
-        refuse_below_one(batch_size=self.batch_size)
+        check_at_least(1, rows=self.n_rows, batch_size=self.batch_size)
 
     @property
     def n_rows(self) -> int:
@@ -82,11 +77,8 @@ def in_stages(stages: Sequence[tuple[int, Callable[[int], B]]]) -> Callable[[int
     Every stage is asked for the batch of the step as training counts it, so no two stages draw from the same
     random numbers. The last stage goes on for as long as training.
     """
-    if not stages or any(steps < 0 for steps, _ in stages):
-        raise ValueError(
-            f"a curriculum should have a stage or more, each of 0 steps or more; got steps "
-            f"{[steps for steps, _ in stages]}"
-        )
+    steps = [steps for steps, _ in stages]
+    check(steps and min(steps) >= 0, "stages must be one or more, of at least 0 steps each", steps)
     ends = list(accumulate(steps for steps, _ in stages[:-1]))
 
     def batch_at(step: int) -> B:
@@ -97,5 +89,5 @@ def in_stages(stages: Sequence[tuple[int, Callable[[int], B]]]) -> Callable[[int
 
 def chunks(n: int, size: int) -> list[slice]:
     """0 to n - 1 in parts of `size`, in their order: what a model is evaluated on."""
-    refuse_below_one(**{"the size of a batch": size})
+    check_at_least(1, batch_size=size)
     return [slice(start, start + size) for start in range(0, n, size)]

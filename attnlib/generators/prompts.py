@@ -7,7 +7,7 @@ from typing import Any
 from jaxtyping import Int64
 from torch import Tensor
 
-from attnlib.naming import refuse_no_text
+from attnlib.checks import check, check_some, check_text
 from attnlib.options import plain_options
 
 EXAMPLES = {
@@ -38,7 +38,8 @@ EXAMPLES = {
 @plain_options
 def encode(text: str, tokenizer: Any, chat: bool = False) -> Int64[Tensor, "1 token"]:
     """A prompt as ids, in a chat template if asked for, without what some tokenizers put at its end."""
-    _refuse_none("prompt", text)
+    check_some(prompt=text)
+    check_text(prompt=text)
     if not chat:
         return _without_end(text, tokenizer)
     return _in_a_chat(text, tokenizer, return_tensors="pt", return_dict=True)["input_ids"]
@@ -54,7 +55,8 @@ def continued(
     token of its own; in a chat it is the answer's beginning.
     """
     prompt = encode(text, tokenizer, chat)
-    _refuse_none("continuation", continuation)
+    check_some(continuation=continuation)
+    check_text(continuation=continuation)
     if chat:
         text = _in_a_chat(text, tokenizer, tokenize=False)
     whole = _without_end(text + continuation, tokenizer, add_special_tokens=not chat)[0]
@@ -74,27 +76,14 @@ def _without_end(text: str, tokenizer: Any, **how: bool) -> Int64[Tensor, "1 tok
     return read["input_ids"][:, : int(own[-1]) + 1] if len(own) else read["input_ids"]
 
 
-def _refuse_none(what: str, text: str) -> None:
-    if not text:
-        raise ValueError(f"the {what} should have at least one character; got an empty text")
-    refuse_no_text(what, text)
-
-
 def _in_a_chat(text: str, tokenizer: Any, **told: Any) -> Any:
     """A user's text in the model's chat template (of several, "default"), up to where the answer begins.
 
     A template is code of whoever made the model, and may raise anything.
     """
     template = tokenizer.chat_template
-    if isinstance(template, dict) and "default" not in template:
-        raise ValueError(
-            f"this tokenizer has chat templates {', '.join(template)}, and none is called default: set "
-            "tokenizer.chat_template to one of them, or ask with chat=False"
-        )
-    if not template:
-        raise ValueError(
-            "this tokenizer has no chat template; ask with chat=False, or take an instructed model"
-        )
+    named = template if not isinstance(template, dict) else template.get("default")
+    check(named, "tokenizer must have a (default) chat template, or chat be False", template)
     message = [{"role": "user", "content": text}]
     try:
         return tokenizer.apply_chat_template(message, add_generation_prompt=True, **told)

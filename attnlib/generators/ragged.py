@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
+from attnlib.checks import check_at_least
 from attnlib.generators.order import EpochBatches
-from attnlib.generators.sources import refuse_below_one
 
 B = TypeVar("B")
 R = TypeVar("R", bound="Ragged")
@@ -64,8 +64,7 @@ class Ragged(Generic[B]):
 
     def sample(self: R, n: int, seed: int = 0) -> R:
         """At most `n` of the rows, drawn at random, in their order."""
-        if n < 0:
-            raise ValueError(f"n should be at least 0; got {n}")
+        check_at_least(0, n=n)
         return self[torch.from_numpy(np.sort(np.random.default_rng(seed).permutation(len(self))[:n]))]
 
     def batches(self, batch_size: int, seed: int = 0, pool: int = 50) -> EpochBatches[B]:
@@ -80,5 +79,5 @@ class Ragged(Generic[B]):
 
     def in_batches(self, batch_size: int = 64) -> list[B]:
         """All rows once, shortest first; the `rows` of a batch say which they are."""
-        refuse_below_one(batch_size=batch_size)
+        check_at_least(1, batch_size=batch_size)
         return [self.batch(rows) for rows in self.like.argsort(stable=True).split(batch_size)]

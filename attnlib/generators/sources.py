@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
+from attnlib.checks import check, hint
 from attnlib.files import write_atomically
-from attnlib.naming import hint
 from attnlib.places import has_sha256, make_folder
 
 T = TypeVar("T")
@@ -56,7 +56,7 @@ def folder_with(
     if found is None:
         there = "there is no such folder" if not Path(folder).is_dir() else "it has none"
         raise FileNotFoundError(
-            f"{folder} should hold {files}, or a subfolder {' or '.join(subfolders)} that does; {there}"
+            f"{folder} must hold {files}, or a subfolder {' or '.join(subfolders)} that does; {there}"
         )
     return found
 
@@ -75,23 +75,17 @@ def found_set(
     if recipe is None and place is None:
         allowed = [made, *recipes]
         raise ValueError(
-            f"a data set should be one of {', '.join(allowed)}, or any other name with folder=..., a folder "
+            f"a data set must be one of {', '.join(allowed)}, or any other name with folder=..., a folder "
             f"of TSV or CSV files {columns}; got {name!r}{hint(name, allowed)}"
         )
     return name, recipe, place
 
 
-def refuse_below_one(**numbers: int | None) -> None:
-    """Refuse numbers below 1; `None` passes."""
-    for what, value in numbers.items():
-        if value is not None and value < 1:
-            raise ValueError(f"{what} should be at least 1; got {value}")
-
-
 def two_different(what: str, given: Sequence[str] | None, are: str) -> tuple[str, str]:
     """The two texts that are given, if they are two and different; a refusal says what they `are`."""
-    if given is None or isinstance(given, str) or len(given) != 2 or given[0] == given[1]:
-        raise ValueError(f"{what} should be two different {are}; got {given!r}")
+    fits = given is not None and not isinstance(given, str) and len(given) == 2 and given[0] != given[1]
+    check(fits, f"{what} must be two different {are}", given)
+    assert given is not None
     return given[0], given[1]
 
 
@@ -113,10 +107,7 @@ def tables_in(files: Mapping[str, Sequence[Path]]) -> dict[str, Path]:
         split: [*with_ending(mine, ".tsv"), *with_ending(mine, ".csv")] for split, mine in files.items()
     }
     for split, mine in tables.items():
-        if len(mine) > 1:
-            raise ValueError(
-                f"{mine[0].parent} should hold one file for {split}; it has {', '.join(f.name for f in mine)}"
-            )
+        check(len(mine) <= 1, f"{split} must be one file", [str(each) for each in mine])
     return {split: mine[0] for split, mine in tables.items() if mine}
 
 
@@ -132,7 +123,7 @@ def read_lines(path: Path) -> list[str]:
         data = path.read_bytes()
         return split_lines(gzip.decompress(data) if path.suffix == ".gz" else data)
     except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} should be UTF-8 text; {type(error).__name__}: {error}") from error
+        raise ValueError(f"{path} must be UTF-8 text; {type(error).__name__}: {error}") from error
 
 
 def read_tsv(path: Path) -> dict[str, list[str]]:
@@ -142,17 +133,11 @@ def read_tsv(path: Path) -> dict[str, list[str]]:
     """
     lines = [line.removesuffix("\r").split("\t") for line in read_lines(path)]
     header = [name.removeprefix("\ufeff") for name in lines[0]] if lines else []
-    if not header or len({*header}) < len(header):
-        raise ValueError(
-            f"{path} should be a UTF-8 table, tab-separated, whose first line names each column once; it "
-            f"names {', '.join(map(repr, header)) or 'none'}"
-        )
+    once = header and len({*header}) == len(header)
+    check(once, f"{path} must be a UTF-8 table with tabs, whose first line names each column once", header)
     for number, fields in enumerate(lines[1:], 2):
         if len(fields) != len(header):
-            raise ValueError(
-                f"{path} is not aligned from line {number} on: it has {len(fields)} fields, where the first "
-                f"line has {len(header)}"
-            )
+            raise ValueError(f"line {number} of {path} must have {len(header)} fields; got {len(fields)}")
     return {name: [fields[place] for fields in lines[1:]] for place, name in enumerate(header)}
 
 
@@ -168,13 +153,9 @@ def read_columns(path: Path) -> dict[str, list[str]]:
             path, dtype=str, keep_default_na=False, encoding="utf-8-sig", index_col=False, header=None
         )
     except (OSError, EOFError, ValueError) as error:  # pandas' own errors are ValueErrors
-        raise ValueError(f"{path} should be a table in UTF-8 CSV; {type(error).__name__}: {error}") from error
+        raise ValueError(f"{path} must be a table in UTF-8 CSV; {type(error).__name__}: {error}") from error
     header = table.iloc[0].tolist()
-    if len({*header}) < len(header):
-        raise ValueError(
-            f"{path} should be a table whose first line names each column once; it names "
-            f"{', '.join(map(repr, header))}"
-        )
+    check(len({*header}) == len(header), f"{path} must name each column once in its first line", header)
     return {name: table[place].tolist()[1:] for place, name in enumerate(header)}
 
 
@@ -237,13 +218,10 @@ def without_copies(
         clean[split] = list(kept.values())
         seen |= set(map(same, clean[split]))
     about["left out"] = about.get("left out", {}) | left
-    if not any(clean.values()):
-        raise ValueError(f"{wanted}; {about['source']} has none that does")
-    if without := [split for split, rows in clean.items() if tables[split] and not rows]:
-        raise ValueError(
-            f"{without[0]} should have rows of its own; in {about['source']}, each is empty or stands in "
-            f"another split, too: {', '.join(split for split, rows in clean.items() if rows)}"
-        )
+    check(any(clean.values()), wanted, f"none of {about['source']}")
+    for split, rows in clean.items():
+        own = rows or not tables[split]
+        check(own, f"{split} must have rows that no other split has", about["source"])
     return clean
 
 
@@ -271,10 +249,8 @@ def split_in_three(
             drawn = {same(row) for row in parts[split]}
             pool = [row for row in others if same(row) not in drawn]
             about["left out"]["copies"] += len(others) - len(pool)
-    if not pool or not all(parts.values()):
-        raise ValueError(
-            f"there should be a file train* or all*, with rows for all splits; there are {', '.join(tables)}"
-        )
+    fits = pool and all(parts.values())
+    check(fits, "data must have a file train* or all*, with rows for all splits", list(tables))
     return {**parts, "train": pool}
 
 

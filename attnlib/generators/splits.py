@@ -7,20 +7,17 @@ from typing import Literal, get_args
 import numpy as np
 from jaxtyping import Bool, Integer
 
+from attnlib.checks import check_one_of
+
 Split = Literal["train", "valid", "test"]
 TENTHS: dict[Split, tuple[int, ...]] = {"test": (0,), "valid": (1,), "train": (2, 3, 4, 5, 6, 7, 8, 9)}
 """A tenth of all texts is for testing, a tenth for validation, and the rest for training."""
 
 
-def checked_split(split: str | None) -> Split | None:
+def known_split(split: str | None) -> Split | None:
     """The name of a split that there is, or `None` for all texts; anything else is refused."""
-    for known in get_args(Split):
-        if split == known:
-            return known
-    if split is not None:
-        allowed = ", ".join(map(repr, get_args(Split)))
-        raise ValueError(f"split must be one of {allowed}, or None for all texts; got {split!r}")
-    return None
+    check_one_of((*get_args(Split), None), split=split)
+    return next((known for known in get_args(Split) if split == known), None)
 
 
 def in_split(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import string
 from typing import TYPE_CHECKING
 
+from attnlib.checks import check
+
 if TYPE_CHECKING:
     import transformers
 
@@ -24,9 +26,6 @@ def char_tokenizer(characters: str = string.printable) -> transformers.PreTraine
     Args:
         characters: the vocabulary, each character once. The default is Python's 100 printable ones.
 
-    Raises:
-        ValueError: if a character occurs twice, or there are none.
-
     Example:
         >>> tokenizer = char_tokenizer()
         >>> tokenizer.tokenize("12+3=")
@@ -37,10 +36,8 @@ def char_tokenizer(characters: str = string.printable) -> transformers.PreTraine
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast
 
-    twice = sorted({character for character in characters if characters.count(character) > 1})
-    if twice or not characters:
-        problem = f"repeat {twice}" if twice else "are none"
-        raise ValueError(f"characters must be a string with each character once; they {problem}")
+    once = characters and len({*characters}) == len(characters)
+    check(once, "characters must be a string with each character once", characters)
     vocabulary = {token: index for index, token in enumerate([*SPECIAL, *characters])}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=UNK))
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), behavior="isolated")

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from attnlib.checks import check_some
 from attnlib.generators.base import IGNORE, Batch
 from attnlib.measures.returned import in_turn, returned
 
@@ -25,9 +26,6 @@ def sample_scores(model: nn.Module, batches: Iterable[Batch]) -> pd.DataFrame:
         A row per sample: `sample`, `right`, `asked`, and `loss`, the cross entropy of all its tokens (in
         nats). `stats.answer_accuracy` takes them; the cross entropy per token, which is no share, is
         `stats.summarise(rows, value="loss", whole="asked", bounds=None)`.
-
-    Raises:
-        ValueError: there are no batches.
     """
     parts = []
     for batch, _ in in_turn(model, batches):
@@ -36,7 +34,6 @@ def sample_scores(model: nn.Module, batches: Iterable[Batch]) -> pd.DataFrame:
         losses = F.cross_entropy(logits.mT, batch.target_ids, ignore_index=IGNORE, reduction="none")
         right = (logits.argmax(-1) == batch.target_ids) & asked
         parts.append(torch.stack([right.sum(1), asked.sum(1), losses.sum(1)], dim=1).cpu().double())
-    if not parts:
-        raise ValueError("there should be batches to score; got none")
+    check_some(batches=parts)
     table = pd.DataFrame(torch.cat(parts).numpy(), columns=["right", "asked", "loss"])
     return table.astype({"right": int, "asked": int}).rename_axis("sample").reset_index()

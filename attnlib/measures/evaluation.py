@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attnlib.attended import bar
+from attnlib.checks import check
 from attnlib.generators.base import IGNORE, Batch
 from attnlib.measures.returned import check_reads_no_answer, follow_returned, in_turn, is_followed, returned
 from attnlib.models.attention import evaluating
@@ -70,8 +71,7 @@ def evaluate_rows(
             to follow; the batches have no reference, or there are none.
     """
     unknown = [name for name in follow if name not in FOLLOWED]
-    if isinstance(follow, str) or unknown:
-        raise ValueError(f"follow should be a list of some of {FOLLOWED}; got {follow!r}")
+    check(not isinstance(follow, str) and not unknown, f"follow must be a list of some of {FOLLOWED}", follow)
     return rows_of_batches(model, batches, partial(_rows, model, follow), "evaluation", progress)
 
 
@@ -97,8 +97,7 @@ def rows_of_batches(
             table = rows_of(batch)
             table["sample"] += before
             tables.append(table)
-    if not tables:
-        raise ValueError("there should be batches; got none (or an iterator that was used up before)")
+    check(tables, "batches must not be none, or an iterator that was used up", tables)
     return pd.concat(tables, ignore_index=True)
 
 
@@ -145,10 +144,7 @@ def _followed(
 ) -> tuple[Float[Tensor, "batch position vocabulary"], dict[str, Tensor]]:
     """Logits, and the masses of the rows asked for."""
     if batch.reference is None or batch.evaluated is None:
-        raise ValueError(
-            "the batches have no reference attention, so there is no mass on it to measure: make them with "
-            "their reference, or ask for follow=() to measure accuracy alone"
-        )
+        raise ValueError("batches must have their reference attention (or follow must be ()); got none")
     reference, evaluated = batch.reference[asked], batch.evaluated[asked]
 
     def mass(attention: Float[Tensor, "*batch query key"]) -> Float[Tensor, " row"]:

@@ -148,7 +148,7 @@ class Saved(nn.Module):
     def built(cls: type[S], path: str | Path, weights: dict[str, torch.Tensor], header: dict[str, Any]) -> S:
         """The model of a file's content; nothing is allocated for settings that do not fit its tensors."""
         try:
-            _refuse_other_sizes(cls, header["config"], weights)
+            _check_sizes(cls, header["config"], weights)
             kinds = {weight.dtype for weight in weights.values() if weight.is_floating_point()}
             model = cls(cls.CONFIG(**header["config"]))
             if len(kinds) == 1:
@@ -159,7 +159,7 @@ class Saved(nn.Module):
         return model.eval()
 
 
-def _refuse_other_sizes(kind: Any, settings: Mapping[str, Any], weights: Mapping[str, torch.Tensor]) -> None:
+def _check_sizes(kind: Any, settings: Mapping[str, Any], weights: Mapping[str, torch.Tensor]) -> None:
     """Raise a `ValueError` where settings are of a model with other tensors than these, or one is no number.
 
     A layer has a tensor at the least, and what is no layer costs nothing on torch's `meta` device.

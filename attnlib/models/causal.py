@@ -12,11 +12,11 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
+from attnlib.checks import hint
 from attnlib.models.attention.forward import embedded_by, logits_of
 from attnlib.models.base import evaluating, seeded
 from attnlib.models.devices import device_of
 from attnlib.models.transformer import Transformer, TransformerConfig
-from attnlib.naming import hint
 from attnlib.undoing import undone
 
 OWN = "transformer"

@@ -131,7 +131,7 @@ def at_revision(name: str) -> tuple[str, str | None]:
     return repository, revision or None
 
 
-def refuse_missing_folder(name: str) -> None:
+def check_model_folder(name: str) -> None:
     """Raise a `ValueError` for a path that leads to no model; a name on the hub has one slash at most."""
     folder = expanded(name)
     is_path = folder.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1 or folder.is_file()

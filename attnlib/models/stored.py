@@ -20,6 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attnlib.checks import hint
 from attnlib.files import CheckpointError, load_tensors
 from attnlib.generators.algorithmic import StringReversalGenerator
 from attnlib.generators.arithmetic import Arithmetic, arithmetic
@@ -27,7 +28,6 @@ from attnlib.generators.base import Batch
 from attnlib.generators.rasp import LANGUAGES, Language, language
 from attnlib.generators.tokenizer import char_tokenizer
 from attnlib.models.transformer import Transformer
-from attnlib.naming import hint
 
 STORED = Path(__file__).parents[2] / "results" / "models"
 """The models that came with the book."""

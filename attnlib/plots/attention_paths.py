@@ -26,9 +26,6 @@ def paths(mixed: Float[Numbers, "layer query key"], tokens: Sequence[str], query
             identity.
         tokens: of the text.
         query: the token whose paths are coloured; the weight of a path is the product of its edges'.
-
-    Raises:
-        ValueError: tokens are not as many as queries and keys.
     """
     mixed = of_words(mixed, tokens, tokens)
     layers, n, _ = mixed.shape

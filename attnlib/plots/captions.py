@@ -7,6 +7,8 @@ import re
 from html import escape
 from typing import TypeVar
 
+from attnlib.checks import check
+
 SAID = "application/vnd.attnlib.said"
 """Kind of what an output of a notebook holds beside what is shown: its name, caption and alternative text, as
 JSON. The book numbers what has them (`book/_ext/numbered.py`)."""
@@ -33,13 +35,8 @@ class Captioned:
 
     def captioned(self: Shown, name: str, caption: str) -> Shown:
         """Gives it a name and a caption; returns it, for a cell to show."""
-        if not _NAME.fullmatch(name):
-            raise ValueError(
-                f"A {self.kind.lower()} is named in small letters and figures with hyphens between, "
-                f"such as 'rasp-masses'. Got {name!r} instead"
-            )
-        if not caption.endswith("."):
-            raise ValueError(f"A caption is a sentence and ends with a full stop. Got {caption!r} instead")
+        check(_NAME.fullmatch(name), "a name must be in small letters and figures with hyphens between", name)
+        check(caption.endswith("."), "a caption must be a sentence, with a full stop", caption)
         self.name, self.words = name, caption
         return self
 

@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float
 from matplotlib.axes import Axes
 from matplotlib.colors import PowerNorm
 
+from attnlib.checks import check_some
 from attnlib.plots.drawing import Drawn, drawing
 from attnlib.plots.panels import Numbers, finished, label_some, of_words, outline
 from attnlib.plots.style import plain, visible
@@ -34,12 +35,8 @@ def attention_grid(
         attentions: attention of each model, by what its heat maps are to be called; all of one shape.
         tokens: the sequence.
         targets: where a head should look, if known: cells outlined in the heat maps.
-
-    Raises:
-        ValueError: there is no model, or tokens are not as many as queries and keys.
     """
-    if not attentions:
-        raise ValueError("attentions should be of at least one model: {its name: attention}; got none")
+    check_some(attentions=attentions)
     shown = {name: of_words(maps, tokens, tokens) for name, maps in attentions.items()}
     n_layers, n_heads, *_ = next(iter(shown.values())).shape
     places = [(layer, head) for layer in range(n_layers) for head in range(n_heads)]
@@ -87,9 +84,6 @@ def token_map(
         columns: what stands below each column.
         labels: what rows and columns are.
         scale: what a value is; "" for cells that are filled or not, which need no scale.
-
-    Raises:
-        ValueError: words are not as many as rows and columns.
     """
     data = of_words(values, rows, columns).astype(np.float32)
     longest, longest_below = (max(map(len, labels)) for labels in (rows, columns))
@@ -126,9 +120,6 @@ def token_maps(
         rows: what stands beside each row.
         columns: what stands below each column, of the last map.
         scale: what a value is.
-
-    Raises:
-        ValueError: words are not as many as rows and columns.
     """
     data = {name: of_words(values, rows, columns).astype(np.float32) for name, values in maps.items()}
     beside = _beside(scale)

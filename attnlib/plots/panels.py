@@ -19,6 +19,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 from torch import Tensor
 
+from attnlib.checks import check_shape
 from attnlib.plots.style import plain
 from attnlib.plots.themes import COLUMN, POINTS, colour, colours
 from attnlib.stats.ragged import numpy_of
@@ -114,8 +115,7 @@ def of_words(
     values: Shaped[Numbers, "*map row column"], rows: Sequence[str], columns: Sequence[str]
 ) -> Shaped[np.ndarray, "*map row column"]:
     """The numbers of a heat map as numpy has them, if there is a word for each row and column."""
-    if (found := tuple(values.shape[-2:])) != (wanted := (len(rows), len(columns))):
-        raise ValueError(f"there should be a word for each of {found} rows and columns; got {wanted} words")
+    check_shape((*values.shape[:-2], len(rows), len(columns)), "[row column]", values=values)
     return numpy_of(values)
 
 

@@ -56,10 +56,7 @@ def of_prompt(
                     "of those that are written. Leave it out."
                 )
         elif not isinstance(value, Tensor) or value.ndim < 2 or value.shape[-1] != n:
-            raise ValueError(
-                f"{name} must be a tensor [1 prompt], with a number for each of {n} tokens. Got "
-                f"{form_of(value)} instead."
-            )
+            raise ValueError(f"{name} must be a tensor [1 {n}], as the prompt; got {form_of(value)}")
         elif attention_mask is not None:
             found[name] = value[..., attention_mask[0].bool().to(value.device)]
     return found

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Int64
 from torch import Tensor
 
-from attnlib.models.attention.forward import form_of
+from attnlib.checks import check, check_some
 from attnlib.options import plain_options
 
 Attentions = (
@@ -117,8 +117,7 @@ class Mixer:
         self.layers, self.batched = as_layers(attentions)
         self.n, self.device, self.residual = self.layers[0].shape[-1], self.layers[0].device, residual
         self.dtype = torch.promote_types(self.layers[0].dtype, torch.float32)
-        refuse_no_weights(head_weights, residual)
-        self.weights = check_head_weights(head_weights, self.layers)
+        self.weights = check_head_weights(head_weights, self.layers, residual)
         self.stays = None if sink is None else sink_mask(sink, self.n, self.device)
         bytes_of_one = max(1, len(self.layers[0]) * self.n**2 * self.dtype.itemsize)
         self.together = max(1, GROUP_BYTES.get(self.device.type, GROUP_BYTES["cpu"]) // bytes_of_one)
@@ -213,8 +212,8 @@ def _product(
 
 def as_layers(attentions: Attentions) -> tuple[list[Float[Tensor, "batch _ query key"]], bool]:
     """Attention as one `[batch head query key]` per layer, and whether it came with a batch dimension."""
-    if attentions is not None and not isinstance(attentions, Sequence | Tensor):
-        raise ValueError(f"attentions must be a tensor, or one per layer; got {form_of(attentions)}")
+    demand = "attentions must be a tensor, or one per layer"
+    check(attentions is None or isinstance(attentions, Sequence | Tensor), demand, attentions)
     if attentions is None or (not isinstance(attentions, Tensor) and any(a is None for a in attentions)):
         raise ValueError(
             "attentions is None: the model ran on a fused kernel (SDPA, flash), which forms no attention "
@@ -222,36 +221,20 @@ def as_layers(attentions: Attentions) -> tuple[list[Float[Tensor, "batch _ query
             'attn_implementation="eager" and call it with output_attentions=True.'
         )
     if isinstance(attentions, Tensor):
-        if attentions.ndim not in (4, 5):
-            raise ValueError(
-                "attentions must be [batch layer head query key] or [layer head query key]. "
-                f"Got shape {tuple(attentions.shape)} instead."
-            )
+        check(attentions.ndim in (4, 5), f"{demand}, [batch layer head query key]", tuple(attentions.shape))
         stacked = attentions if attentions.ndim == 5 else attentions[None]
         layers, batched = list(stacked.unbind(1)), attentions.ndim == 5
     else:
         layers, batched = [a for a in attentions if a is not None], True
-    if strange := [each for each in layers if not isinstance(each, Tensor)]:
-        raise ValueError(
-            f"attentions must be a tensor, or one per layer; got {form_of(strange[0])} among them"
-        )
-    if not layers:
-        raise ValueError("attentions must have at least one layer. Got none.")
+    check(all(isinstance(each, Tensor) for each in layers), demand, layers)
+    check_some(attentions=layers)
     for index, layer in enumerate(layers):
-        if layer.ndim != 4 or layer.shape[-1] != layer.shape[-2] or 0 in layer.shape[1:]:
-            raise ValueError(
-                f"attentions of layer {index} must be [batch head query key] with as many queries as keys, "
-                f"and at least one of each. Got shape {tuple(layer.shape)} instead."
-            )
-        if layer.shape[0] != layers[0].shape[0] or layer.shape[2:] != layers[0].shape[2:]:
-            raise ValueError(
-                "attentions must have the same shape in every layer, except for the number of heads. Got "
-                f"{tuple(layers[0].shape)} in layer 0 and {tuple(layer.shape)} in layer {index} instead."
-            )
-        if not layer.is_floating_point():
-            raise ValueError(
-                f"attentions must be floating-point. Got {layer.dtype} in layer {index} instead."
-            )
+        shape, first = tuple(layer.shape), layers[0].shape
+        square = layer.ndim == 4 and shape[-1] == shape[-2] and 0 not in shape[1:]
+        check(square, f"attentions of layer {index} must be [batch head query key], as many keys", shape)
+        same = layer.shape[0] == first[0] and layer.shape[2:] == first[2:]
+        check(same, f"attentions of layer {index} must have layer 0's shape {tuple(first)}", shape)
+        check(layer.is_floating_point(), f"attentions of layer {index} must be floating-point", layer.dtype)
     return layers, batched
 
 
@@ -266,16 +249,12 @@ def numbers(given: Any) -> Tensor | None:
 def token_indices(given: Any, n: int, name: str, device: torch.device) -> Tensor:
     """Token positions as indices from 0, negative ones counted from the end; an error names the parameter."""
     index = numbers(given)  # where it is: no GPU is waited for to check a list
-    if index is None:
-        raise ValueError(f"{name} should be a list of whole positions; got {given!r}")
-    if index.numel() and (index.dtype == torch.bool or index.is_floating_point()):
-        got = given if index.is_floating_point() else "a mask (say mask.nonzero().flatten())"
-        raise ValueError(f"{name} should be whole positions; got {got}")
+    demand = f"{name} must be positions, whole numbers from {-n} to {n - 1}"
+    check(index is not None and index.ndim == 1, demand, given)
+    assert index is not None
+    check(not index.numel() or not (index.dtype == torch.bool or index.is_floating_point()), demand, given)
     index = index.long()
-    if index.ndim != 1:
-        raise ValueError(f"{name} must be a list of positions. Got shape {tuple(index.shape)} instead.")
-    if index.numel() and (int(index.min()) < -n or int(index.max()) >= n):
-        raise ValueError(f"{name} must be positions from {-n} to {n - 1}. Got {index.tolist()} instead.")
+    check(not index.numel() or (int(index.min()) >= -n and int(index.max()) < n), demand, index)
     return (index % n).to(device)
 
 
@@ -286,32 +265,19 @@ def sink_mask(sink: Sequence[int], n: int, device: torch.device, more: int = 0) 
     return keep
 
 
-def refuse_no_weights(head_weights: Any, residual: bool) -> None:
-    """Refuse what are no weights of heads, layer by layer, or leave nothing to divide a row by."""
-    if head_weights is None:
-        return
-    if not isinstance(head_weights, Tensor) or head_weights.ndim != 2:
-        raise ValueError(f"head_weights must be a tensor [layer head]. Got {form_of(head_weights)} instead.")
-    if not bool(torch.isfinite(head_weights).all()):
-        raise ValueError("head_weights must be finite.")
-    sums = head_weights.sum(1)
-    if bool((sums < 0).any()) or (not residual and bool((sums == 0).any())):
-        least = "0 or more" if residual else "more than 0, without the residual connection"
-        raise ValueError(f"head_weights of a layer must add up to {least}. Got {sums.tolist()} instead.")
-
-
 def check_head_weights(
-    head_weights: Float[Tensor, "layer head"] | None, layers: list[Tensor]
+    head_weights: Any, layers: list[Float[Tensor, "batch _ query key"]], residual: bool
 ) -> list[Tensor] | None:
-    """One row of weights per layer; a `ValueError` if they do not fit."""
+    """One row of weights per layer; a `ValueError` for none, or where nothing is left to divide a row by."""
     if head_weights is None:
         return None
-    heads = [layer.shape[1] for layer in layers]
-    if tuple(head_weights.shape) != (len(layers), heads[0]) or len(set(heads)) > 1:
-        raise ValueError(
-            f"head_weights must be [layer head] = [{len(layers)} {heads[0]}], with as many heads in every "
-            f"layer (there are {heads}). Got shape {tuple(head_weights.shape)} instead."
-        )
+    wanted = [*dict.fromkeys((len(layers), each.shape[1]) for each in layers)]
+    given = tuple(head_weights.shape) if isinstance(head_weights, Tensor) else head_weights
+    check([given] == wanted, f"head_weights must be a tensor [layer head] = {wanted}", given)
+    check(bool(torch.isfinite(head_weights).all()), "head_weights must be finite", head_weights)
+    sums = head_weights.sum(1)
+    holds = bool((sums >= 0).all()) and (residual or not bool((sums == 0).any()))
+    check(holds, "head_weights of a layer must add up to at least 0 (above, without residual)", sums)
     return list(head_weights)
 
 
@@ -333,9 +299,7 @@ def check_rows(
             bad = ~torch.isfinite(layers[index]).flatten(2).all(-1)
             found = ", ".join(f"(batch {b}, head {h})" for b, h in bad.nonzero()[:4].tolist())
             more = ", ..." if int(bad.sum()) > 4 else ""
-            raise ValueError(
-                f"attentions must be finite. Got NaN or infinity in layer {layer}: {found}{more}."
-            )
+            raise ValueError(f"attentions must be finite; got another in layer {layer}: {found}{more}")
         if off > ROW_SUM_TOLERANCE:
             warnings.warn(
                 f"Attention rows of layer {layer} do not sum to 1 (their mean over heads is off by up to "

@@ -21,6 +21,7 @@ import torch
 from jaxtyping import Float64, Int, Int32
 from torch import Tensor
 
+from attnlib.checks import check
 from attnlib.options import plain_options
 from attnlib.rollout.dense import Attentions, Mixer, token_indices
 
@@ -56,14 +57,10 @@ def attention_flow(
 
     Returns:
         float64, `[batch query key]`, or `[query key]` for 4-D `attentions`.
-
-    Raises:
-        ValueError: as `rollout`; or attention is negative.
     """
     mixer = Mixer(attentions)
     matrices = torch.stack([matrix.detach().cpu().double() for matrix in mixer.upwards()], 1).numpy()
-    if (matrices < 0).any():
-        raise ValueError(f"attentions must not be negative, capacities cannot be. Got {matrices.min():.3g}.")
+    check(not (matrices < 0).any(), "attentions must be at least 0, as capacities", float(matrices.min()))
     n, cpu = matrices.shape[-1], torch.device("cpu")
     queries = np.arange(n) if rows is None else token_indices(rows, n, "rows", cpu).numpy()
     columns = np.arange(n) if keys is None else token_indices(keys, n, "keys", cpu).numpy()

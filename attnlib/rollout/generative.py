@@ -25,15 +25,15 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from attnlib.checks import check, check_count
 from attnlib.models.attention import evaluating, watching
 from attnlib.models.attention.call import AttentionCall, Observer, Product, Wanted
 from attnlib.models.attention.forward import (
     called,
+    check_mixing,
+    check_model,
     check_prompt,
-    form_of,
     model_dtype,
-    refuse_no_model,
-    refuse_other_mixing,
     vocabulary_of,
     watched_pass,
 )
@@ -94,11 +94,7 @@ class GenerativeRollout:
     def of(
         self, generated: int | slice
     ) -> Float[Tensor, "prompt layer"] | Float[Tensor, "some prompt layer"]:
-        """The part of the matrix that belongs to one generated token, or to a slice of them.
-
-        Raises:
-            ValueError: there is no such token.
-        """
+        """The part of the matrix that belongs to one generated token, or to a slice of them."""
         return _part(self.matrix, "generated", generated)
 
     def __dlpack__(self, **options: Any) -> Any:
@@ -134,9 +130,6 @@ class GenerativeRollout:
                 of several is ignored if all of them are) to leave out, together with blanks and special
                 tokens; an empty collection leaves out nothing. Or a function of a token's text that is True
                 for what to leave out.
-
-        Raises:
-            ValueError: there is something to ignore but no text to find it in; or it is a text itself.
         """
         return _informative(len(self.prompt), self.words, self.special, ignore)
 
@@ -155,18 +148,12 @@ class GenerativeRollout:
             ignore: which tokens to pass over; see `informative`.
             generated: of one generated token, or the mean over a slice of them; over all of them by default.
             layer: of one layer; the mean over layers by default.
-
-        Raises:
-            ValueError: k is no whole number from 1 on; there is no such layer, or nothing that was generated
-                so; or as in `informative`.
         """
-        if not hasattr(k, "__index__") or k < 1:
-            raise ValueError(f"k should be a whole number, at least 1; got {k!r}")
+        check_count(k=k)
         layers = self.matrix.movedim(-1, 0)
         share = self.mean_over_layers() if layer is None else _part(layers, "layer", layer)
         chosen = share if generated is None else _part(share, "generated", generated)
-        if not len(chosen):
-            raise ValueError(f"generated should be at least one of {len(share)} tokens; got {generated}")
+        check(len(chosen), f"generated must be at least one of {len(share)} tokens", generated)
         mass = chosen if chosen.ndim == 1 else chosen.mean(0)
         keep = self.informative(ignore).nonzero().flatten()
         order = keep[mass.cpu()[keep].argsort(descending=True, stable=True)][:k].tolist()
@@ -215,14 +202,12 @@ def generate_with_rollout(
             a whole number, and `continuation`, which is no row of the model's tokens, or comes with options
             of `generate`; or what is given beside tokens is not of the prompt's.
     """
-    refuse_no_model(model)
-    if continuation is None and max_new_tokens is None:
-        raise ValueError("Say how many tokens to generate (max_new_tokens=12), or give a continuation.")
+    check_model(model)
+    demand = "max_new_tokens must be a number, or None with a continuation"
+    check((continuation is None) != (max_new_tokens is None), demand, max_new_tokens)
     beside = beside_tokens(model, generate_kwargs)
     options = {name: value for name, value in generate_kwargs.items() if name not in beside}
     forced = None if continuation is None else check_continuation(model, continuation, options)
-    if forced is not None and max_new_tokens is not None:
-        raise ValueError("A continuation says itself how many tokens there are: leave out max_new_tokens.")
     new = max_new_tokens if forced is None else forced.shape[1]
     assert new is not None
     prompt = check_generation(model, input_ids, attention_mask, new, options)
@@ -255,8 +240,7 @@ def generate_with_rollout(
     else:
         second_pass(model, recursion, read, length, beside)
     matrix = torch.stack([rows.to(ids.device) for rows in recursion.history], -1)[0]
-    if not bool(torch.isfinite(matrix).all()):
-        raise ValueError("The model's attention must be finite. Got NaN or infinity.")
+    check(bool(torch.isfinite(matrix).all()), "the model's attention must be finite", matrix)
     words, special = describe(prompt[0], tokenizer)
     return GenerativeRollout(ids[0, length:], prompt[0], matrix, words, special, sink, beside=beside)
 
@@ -287,10 +271,10 @@ def second_pass(
     model: nn.Module, observer: Observer, read: Int[Tensor, "1 token"], prompt: int, beside: dict[str, Any]
 ) -> None:
     """Show an observer what was read of prompt and answer."""
-    watched_pass(model, [partial(refuse_later, prompt), observer], read, **beside)
+    watched_pass(model, [partial(check_looks_back, prompt), observer], read, **beside)
 
 
-def refuse_later(prompt: int, call: AttentionCall) -> None:
+def check_looks_back(prompt: int, call: AttentionCall) -> None:
     """Raise a `ValueError` where a token looks at a later one, behind the prompt: it was not there yet."""
     if not call.knows_mask or (call.mask is None and call.causal):
         return
@@ -306,24 +290,13 @@ def check_continuation(
     model: Any, continuation: Any, generate_kwargs: dict[str, Any]
 ) -> Int[Tensor, "1 generated"]:
     """The continuation as a row of tokens; a `ValueError` for what is none."""
-    if generate_kwargs:
-        raise ValueError(
-            f"{', '.join(generate_kwargs)}: nothing is generated where a continuation is given. Leave out "
-            "the one or the other."
-        )
-    if not isinstance(continuation, Tensor) or continuation.is_floating_point():
-        raise ValueError(
-            f"continuation must be token ids, a tensor of integers. Got {continuation!r}. For a text: "
-            "input_ids, continuation = attnlib.generators.prompts.continued(prompt, text, tokenizer)."
-        )
-    if continuation.ndim not in (1, 2) or continuation.shape[:-1].numel() != 1 or not continuation.numel():
-        raise ValueError(
-            "continuation must be one row of at least one token, [generated] or [1 generated]. Got shape "
-            f"{tuple(continuation.shape)} instead."
-        )
+    check(not generate_kwargs, "options of generate must not be given with a continuation", generate_kwargs)
+    fits = isinstance(continuation, Tensor) and not continuation.is_floating_point()
+    fits = fits and continuation.ndim in (1, 2) and 0 < continuation.numel() == continuation.shape[-1]
+    check(fits, "continuation must be one row of token ids (see generators.prompts.continued)", continuation)
     size = vocabulary_of(model)
-    if size is not None and (int(continuation.min()) < 0 or int(continuation.max()) >= size):
-        raise ValueError(f"continuation must be token ids from 0 to {size - 1}. Got {continuation.tolist()}.")
+    fits = size is None or (int(continuation.min()) >= 0 and int(continuation.max()) < size)
+    check(fits, f"continuation must be token ids from 0 to {(size or 0) - 1}", continuation)
     return continuation.view(1, -1)
 
 
@@ -354,22 +327,13 @@ def check_generation(
     generate_kwargs: dict[str, Any],
 ) -> Int[Tensor, "1 real"]:
     """The prompt without padding; a `ValueError` for what cannot be generated or followed."""
-    refuse_no_model(model)
-    if not isinstance(input_ids, Tensor) or input_ids.ndim != 2 or input_ids.shape[0] != 1:
-        raise ValueError(
-            f"input_ids must be one prompt, a tensor [1 prompt]. Got {form_of(input_ids)} instead."
-        )
-    if not hasattr(max_new_tokens, "__index__") or max_new_tokens < 1:
-        raise ValueError(
-            f"max_new_tokens must be a whole number, at least 1. Got {max_new_tokens!r} instead."
-        )
-    if generate_kwargs.get("inputs_embeds") is not None:
-        raise ValueError(
-            "inputs_embeds cannot be followed: what follows them would be written, and read as following "
-            "input_ids. Give input_ids alone."
-        )
+    check_model(model)
+    fits = isinstance(input_ids, Tensor) and input_ids.ndim == 2 and input_ids.shape[0] == 1
+    check(fits, "input_ids must be one prompt, a tensor [1 prompt]", getattr(input_ids, "shape", input_ids))
+    check_count(max_new_tokens=max_new_tokens)
+    check(generate_kwargs.get("inputs_embeds") is None, "inputs_embeds must be None", "embeddings")
     input_ids, attention_mask = check_prompt(model, input_ids, attention_mask)
-    refuse_other_mixing(model)
+    check_mixing(model)
     if not (hasattr(model, "can_generate") and model.can_generate()):
         raise ValueError(
             f"{type(model).__name__} cannot generate. Give a causal language model of Hugging Face's "
@@ -378,11 +342,7 @@ def check_generation(
     config = generate_kwargs.get("generation_config") or model.generation_config
     for name in ("num_beams", "num_return_sequences"):
         value = generate_kwargs.get(name, getattr(config, name, None)) or 1
-        if value > 1:
-            raise ValueError(
-                f"{name} must be 1: generative rollout follows one sequence as it grows, and beams give up "
-                f"some on the way. Got {value} instead. Greedy decoding and sampling work."
-            )
+        check(value <= 1, f"{name} must be 1, as one sequence is followed", value)
     prompt = input_ids if attention_mask is None else input_ids[:, attention_mask[0].bool()]
     check_prompt(model, prompt, None, more=max_new_tokens)
     return prompt
@@ -406,15 +366,10 @@ def informative(
 def _informative(
     n: int, words: Sequence[str], special: Sequence[bool], ignore: Ignore
 ) -> Bool[Tensor, " token"]:
-    if isinstance(ignore, str):
-        raise ValueError(f"ignore should be a set of words, such as {{'of', 'to'}}; got the text {ignore!r}")
+    check(not isinstance(ignore, str), "ignore must be a set of words, such as {'of', 'to'}", ignore)
     if not callable(ignore) and not ignore:
         return torch.ones(n, dtype=torch.bool)
-    if len(words) != n:
-        raise ValueError(
-            "To tell which tokens are uninformative, their text is needed: give "
-            "generate_with_rollout(..., tokenizer=tokenizer), or ignore=() to keep all tokens."
-        )
+    check(len(words) == n, "tokenizer must be given, or ignore=() to keep all tokens", words)
     if callable(ignore):
         return torch.tensor([not ignore(word) for word in words])
     ignore = {word.casefold() for word in ignore}
@@ -426,8 +381,7 @@ def _part(values: Tensor, name: str, at: Any) -> Tensor:
     try:
         return values[at]
     except (IndexError, TypeError):
-        n = len(values)
-        raise ValueError(f"{name} should be from {-n} to {n - 1}; got {at!r}") from None
+        raise ValueError(f"{name} must be from {-len(values)} to {len(values) - 1}; got {at!r}") from None
 
 
 def _ignored(word: str, ignore: Collection[str]) -> bool:

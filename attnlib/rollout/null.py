@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from attnlib.checks import check_at_least
 from attnlib.options import plain_options
 from attnlib.rollout.dense import sink_mask, token_indices
 from attnlib.rollout.recursion import one_hot
@@ -43,16 +44,12 @@ def uniform_causal_rollout(
         cumulative: as in `rollout`: `[layer query key]`.
         sink: as in `rollout`.
 
-    Raises:
-        ValueError: no tokens or layers, or a position out of range.
-
     Example:
         >>> uniform_causal_rollout(2, layers=1)
         tensor([[1.0000, 0.0000],
                 [0.2500, 0.7500]], dtype=torch.float64)
     """
-    if n < 1 or layers < 1:
-        raise ValueError(f"n and layers must be at least 1. Got {n} and {layers} instead.")
+    check_at_least(1, n=n, layers=layers)
     cpu = torch.device("cpu")
     columns = torch.arange(n) if keys is None else token_indices(keys, n, "keys", cpu)
     queries = slice(None) if rows is None else token_indices(rows, n, "rows", cpu)

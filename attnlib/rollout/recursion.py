@@ -90,7 +90,7 @@ class Recursion:
         identity = self.identity and not self.layer and columns is keys
         product, total = yield Wanted(columns, self.once, identity)
         if may_leak:
-            self._refuse_leaks(product[..., -1].detach(), slice(first_query, end))
+            self._check_leaks(product[..., -1].detach(), slice(first_query, end))
             product = product[..., :-1]
         if self.stays is not None:
             product, rest = product[..., :-1], product[..., -1:]
@@ -108,7 +108,7 @@ class Recursion:
         self.real = None if self.real is None else self.real.to(device)
         self.stays = None if self.stays is None else self.stays.to(device)
 
-    def _refuse_leaks(self, leaked: Float[Tensor, "batch query"], queries: slice) -> None:
+    def _check_leaks(self, leaked: Float[Tensor, "batch query"], queries: slice) -> None:
         """Raise a `ValueError` where tokens look at padding."""
         assert self.real is not None
         most = float((leaked * self.real[:, queries]).abs().amax())

@@ -18,6 +18,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from attnlib.checks import check
 from attnlib.models.attention import watching
 from attnlib.models.attention.call import AttentionCall, Product, Wanted
 from attnlib.models.attention.forward import check_layers, model_dtype, n_layers
@@ -76,15 +77,10 @@ def stream_with_rollout(
     prompt = check_generation(model, input_ids, attention_mask, max_new_tokens, generate_kwargs)
     generate_kwargs |= of_prompt(beside_tokens(model, generate_kwargs), input_ids, attention_mask)
     for name in _ONE_BY_ONE:
-        if generate_kwargs.get(name) is not None:
-            raise ValueError(
-                f"{name} cannot be streamed: its steps are not single tokens. Use generate_with_rollout."
-            )
-    if generate_kwargs.get("use_cache") is False:
-        raise ValueError(
-            "use_cache=False cannot be streamed: every step would read all tokens again. Use "
-            "generate_with_rollout."
-        )
+        given = generate_kwargs.get(name)
+        check(given is None, f"{name} must be None: a stream takes single tokens", given)
+    cache = generate_kwargs.get("use_cache")
+    check(cache is not False, "use_cache must be True: else every step reads all tokens", cache)
     stays = None if sink is None else sink_mask(sink, prompt.shape[1], prompt.device, max_new_tokens)
     layers = n_layers(model)
     if layers is None:

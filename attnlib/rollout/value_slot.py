@@ -25,10 +25,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from attnlib.checks import check, unknown
 from attnlib.models.attention.call import AttentionCall, Observer, Product, Wanted
 from attnlib.models.attention.forward import Mask, check_prompt, model_dtype, read_names, watched_pass
 from attnlib.models.devices import brought_by_name
-from attnlib.naming import unknown
 from attnlib.options import plain_options
 from attnlib.rollout.dense import sink_mask, token_indices
 from attnlib.rollout.recursion import Descent, Recursion, one_hot
@@ -149,9 +149,7 @@ def rollout_of(
         result = _blank_padding(result, real, queries, columns)
     if not bool(torch.isfinite(result).all()):
         bad = (~torch.isfinite(result)).flatten(1).any(1).nonzero().flatten().tolist()
-        raise ValueError(
-            f"The model's attention must be finite. Got NaN or infinity in batch elements {bad}."
-        )
+        raise ValueError(f"the model's attention must be finite; got NaN or infinity in batch elements {bad}")
     return result
 
 
@@ -183,8 +181,9 @@ def follow_layers(
     Memory beyond the forward pass is `batch x N x N` for the average, and for rollout, whatever the number of
     layers and heads.
     """
-    if attention_mask is not None and bool((attention_mask[:, 1:] & ~attention_mask[:, :-1]).any()):
-        raise ValueError("attention_mask must be padding on the right only. Got tokens after padding.")
+    if attention_mask is not None:
+        padded = bool((attention_mask[:, 1:] & ~attention_mask[:, :-1]).any())
+        check(not padded, "attention_mask must be padding on the right only", attention_mask)
     input_ids, attention_mask = check_prompt(model, input_ids, attention_mask)
     columns = torch.arange(input_ids.shape[1], device=input_ids.device)
     start = one_hot(columns, (len(input_ids), len(columns)), model_dtype(model))

@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
+from attnlib.checks import check, unknown
 from attnlib.stats.agreements import expected_chance, over_shuffles, shuffled_agreements, xi_of_draws
 from attnlib.stats.intervals import DRAWS, SHARE, Estimate
 from attnlib.stats.ragged import Ragged, RunScores
@@ -127,7 +128,7 @@ class Runs:
         """A run's scores at all checkpoints."""
         run = self.run(role)
         if run is None:
-            raise ValueError(f"there should be a run {role!r}; got {list(self.by_name)}")
+            raise unknown("a run", role, self.by_name)
         scores = run.scores(name)
         flipped = name == "delta" and self.settings.as_published and self.settings.flip_delta
         return Ragged(-scores.values, scores.lengths) if flipped else scores
@@ -136,7 +137,7 @@ class Runs:
         """How good a run is at its checkpoints; a run that does not say is refused."""
         run = self.run(role)
         if run is None or run.accuracy is None:
-            raise ValueError(f"the {role} run should come with right or accuracy; it has neither")
+            raise ValueError(f"{role} must be a run with right or accuracy; got neither")
         return run.accuracy
 
     def is_share(self, metric: str) -> bool:
@@ -220,23 +221,16 @@ class Agreements:
                 choose checkpoints on, or no row is left.
         """
         settings = settings or AgreementSettings()
-        if settings.as_published and selection is not None:
-            raise ValueError("as_published chooses checkpoints on the evaluated rows; leave selection out")
-        if not settings.as_published and selection is None:
-            raise ValueError(
-                "there should be a selection, scores of other rows to choose checkpoints on (split_rows "
-                "makes two parts of one), or as_published=True to choose on the evaluated rows as the "
-                "original does"
-            )
-        runs = _checked(evaluation, gold, settings)
+        demand = "selection must be scores of other rows (split_rows), and None with as_published"
+        check(settings.as_published == (selection is None), demand, selection and list(selection))
+        runs = _check_runs(evaluation, gold, settings)
         if selection is None:
             return cls(runs, runs)
-        chosen_on = _checked(selection, gold, settings)
+        chosen_on = _check_runs(selection, gold, settings)
         for name, run in runs.by_name.items():
-            if name not in chosen_on.by_name or not np.array_equal(run.steps, chosen_on.by_name[name].steps):
-                raise ValueError(
-                    f"selection should have run {name!r} with the same checkpoints as evaluation"
-                )
+            there = chosen_on.by_name.get(name)
+            fits = there is not None and np.array_equal(run.steps, there.steps)
+            check(fits, f"selection must have {name!r} at the steps of evaluation", list(chosen_on.by_name))
         return cls(runs, chosen_on)
 
     def explaining(self, gold: str, others: Sequence[str] | None = None) -> Agreements:
@@ -382,9 +376,6 @@ class Agreements:
               chosen as for `A(alpha, beta_uf)`;
             * `A(alpha_t, beta_uf)`: its attention at this step;
             * `spread of alpha_t`: see `attention_spread`.
-
-        Raises:
-            ValueError: rows have fewer than two tokens.
         """
         runs = self.runs
         alpha, steps = runs.scores("gold", "alpha"), runs.by_name[runs.gold].steps.tolist()
@@ -547,44 +538,27 @@ def attention_spread(alpha: Ragged) -> Float[np.ndarray, "*checkpoint row"]:
     $$s = -\frac{1}{\log n} \sum_i \alpha_i \log \alpha_i$$
 
     with $n$ the row's length: 1 for uniform attention, 0 if all of it is on one token.
-
-    Raises:
-        ValueError: a row has fewer than two tokens, for which it means nothing.
     """
-    if (alpha.lengths < 2).any():
-        raise ValueError(
-            f"rows should have at least two tokens; {int((alpha.lengths < 2).sum())} of {len(alpha)} do not"
-        )
+    check((alpha.lengths >= 2).all(), "rows must have at least two tokens", int(alpha.lengths.min()))
     values = alpha.values.astype(np.float64)
     terms = np.where(values > 0, -values * np.log(np.where(values > 0, values, 1.0)), 0.0)
     return np.add.reduceat(terms, alpha.starts, axis=-1) / np.log(alpha.lengths)
 
 
-def _checked(scores: Mapping[str, RunScores], gold: str | None, settings: AgreementSettings) -> Runs:
+def _check_runs(scores: Mapping[str, RunScores], gold: str | None, settings: AgreementSettings) -> Runs:
     seeds = [name for name in scores if name not in (UNIFORM, EMBEDDING, LOGISTIC)]
     gold = gold or next(iter(seeds), "none")
-    if gold not in seeds or len(seeds) < 2 or UNIFORM not in scores:
-        raise ValueError(
-            f"there should be a run {UNIFORM!r}, and at least two that differ by their seed, with the gold "
-            f"one ({gold!r}) among them; got {list(scores)}"
-        )
-    if scores[UNIFORM].beta is None:
-        raise ValueError(f"the run {UNIFORM!r} should come with beta; it has none")
+    fits = gold in seeds and len(seeds) >= 2 and UNIFORM in scores
+    check(fits, f"runs must be {UNIFORM!r} and two or more seeds, with gold {gold!r}", list(scores))
+    check(scores[UNIFORM].beta is not None, f"{UNIFORM!r} must have beta", None)
     others = tuple(name for name in seeds if name != gold)
     lengths, steps = scores[gold].lengths, scores[gold].steps
     for name, run in scores.items():
-        if not np.array_equal(run.lengths, lengths):
-            raise ValueError(
-                f"all runs should score the same rows; the lengths of {name!r} and {gold!r} differ"
-            )
-        if name in others and not np.array_equal(run.steps, steps):
-            raise ValueError(
-                f"seeds should have the same checkpoints; {name!r} has {run.steps.tolist()}, {gold!r} has "
-                f"{steps.tolist()}"
-            )
+        check(np.array_equal(run.lengths, lengths), f"{name!r} must have the rows of {gold!r}", run.lengths)
+        if name in others:
+            check(np.array_equal(run.steps, steps), f"{name!r} must have the steps of {gold!r}", run.steps)
     broken = np.logical_or.reduce([run.broken() for run in scores.values()])
-    if broken.all():
-        raise ValueError(f"no row is left: all {len(lengths)} have a NaN in some run's scores, or no token")
+    check(not broken.all(), "a row must have tokens, and no NaN in any run", f"{len(lengths)} others")
     kept = {name: run.take(~broken) for name, run in scores.items()} if broken.any() else dict(scores)
     return Runs(kept, gold, others, settings)
 

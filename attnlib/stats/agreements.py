@@ -14,6 +14,7 @@ import scipy
 from jaxtyping import Float, Integer
 from numpy.typing import ArrayLike
 
+from attnlib.checks import check, check_at_least
 from attnlib.stats.intervals import SHARE, Estimate, check_confidence
 from attnlib.stats.ragged import Ragged, numpy_of
 from attnlib.stats.rank_measures import Rows, match_chance_rows, match_edges, per_row, rows_of
@@ -51,21 +52,13 @@ def agreement(
         The mean over rows that have a value; n is how many. Rows without one (no token; a NaN; for
         correlations a constant score or a single token) are left out.
 
-    Raises:
-        ValueError: the scores disagree in shape, come for several checkpoints, or no row has a value; or
-            there is not a group for every row.
-
     Example:
         >>> agreement([[0.1, 0.9], [0.5, 0.4, 0.1]], [[0.0, 2.0], [-1.0, 1.0, 0.0]]).value
         0.5
     """
     rows = per_row(*rows_of(x, y, mask)[:2], measure, fraction)
-    if rows.ndim > 1:
-        raise ValueError(
-            f"agreement is of one checkpoint, .at(checkpoint); got scores of {rows.shape[0]} checkpoints"
-        )
-    if groups is not None and len(groups) != len(rows):
-        raise ValueError(f"groups should say of each of {len(rows)} rows where it belongs; got {len(groups)}")
+    check(rows.ndim == 1, "scores must be of one checkpoint, .at(checkpoint)", rows.shape)
+    check(groups is None or len(groups) == len(rows), f"groups must be {len(rows)}, one per row", groups)
     bounds = SHARE if measure == "top match" else (-1.0, 1.0)
     units = None if groups is None else len(np.unique(np.asarray(groups)[~np.isnan(rows)]))
     return resampled_means(rows[:, None], groups, seed).column(0).estimate(confidence, bounds, units)
@@ -87,9 +80,6 @@ def chance_agreement(
     Returns:
         The mean; its interval is a normal one from the standard error over shuffles, and n is how many.
         `expected_chance` is what it tends to.
-
-    Raises:
-        ValueError: as `agreement`; or fewer than two shuffles.
     """
     means = shuffled_agreements(*rows_of(x, y, mask)[:2], measure, fraction, shuffles=shuffles, seed=seed)
     return over_shuffles(means, confidence)
@@ -117,8 +107,7 @@ def shuffled_agreements(
     the row's, all equally probable. Only that one is drawn; for rank correlations y is shuffled.
     """
     there = ~np.isnan(per_row(x, y, measure, fraction))
-    if not there.any():
-        raise ValueError(f"chance needs a row that has a value; none of the {len(x)} rows has one")
+    check(there.any(), "a row must have a value", there)
     x, y = x.take(there), y.take(there)
     rng, row = np.random.default_rng(seed), np.repeat(np.arange(len(y)), y.lengths)
     if measure == "top match":
@@ -130,8 +119,7 @@ def shuffled_agreements(
 
 def over_shuffles(means: Float[np.ndarray, " shuffle"], confidence: float = 0.95) -> Estimate:
     """The mean over two or more shuffles, and the normal interval of its standard error."""
-    if len(means) < 2:
-        raise ValueError(f"shuffles should be at least 2, for a standard error; got {len(means)}")
+    check_at_least(2, shuffles=len(means))
     check_confidence(confidence)
     value, error = float(means.mean()), float(means.std(ddof=1)) / np.sqrt(len(means))
     low, high = scipy.stats.norm.interval(confidence, value, error) if error else (value, value)
@@ -154,16 +142,10 @@ def xi(agreements: ArrayLike, accuracies: ArrayLike, threshold: float | int) -> 
     Returns:
         The accuracy at the first checkpoint whose agreement is above the threshold, not equal to it; `None`
         if there is none: the seeds never agree better.
-
-    Raises:
-        ValueError: agreements and accuracies differ in shape, or hold a NaN.
     """
     curve, accuracy = (np.atleast_2d(numpy_of(each).astype(float)) for each in (agreements, accuracies))
-    if curve.shape != accuracy.shape or not curve.size or np.isnan(curve + accuracy).any():
-        raise ValueError(
-            "agreements and accuracies should be numbers of the same checkpoints (of the same runs); got "
-            f"shapes {np.shape(agreements)} and {np.shape(accuracies)}, or a NaN"
-        )
+    fits = curve.shape == accuracy.shape and curve.size and not np.isnan(curve + accuracy).any()
+    check(fits, "agreements and accuracies must be numbers of the same checkpoints", (agreements, accuracies))
     found = xi_of_draws(curve.mean(0, keepdims=True), accuracy.mean(0, keepdims=True), np.array([threshold]))
     return None if np.isinf(found[0]) else float(found[0])
 

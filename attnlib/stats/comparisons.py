@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
+from attnlib.checks import check
 from attnlib.stats.significance import NOT_ENOUGH, Comparison
 
 _NUMBERS = ("difference", "low", "high", "effect", "effect_low", "effect_high", "p")
@@ -46,16 +47,10 @@ def comparison_table(
         and rows of both groups; `test`; `published_difference`, `published_p` and `published_differs` (which
         corrects for nothing, as the original); and `note`, why there is no p. Where there is none, cells say
         "not enough data".
-
-    Raises:
-        ValueError: there are no comparisons, or a name has not as many parts as `names`.
     """
     keys = [key if isinstance(key, tuple) else (key,) for key in comparisons]
-    if not keys or any(len(key) != len(names) for key in keys):
-        raise ValueError(
-            f"there should be comparisons, each with a name of {len(names)} parts ({', '.join(names)}); "
-            f"got {keys}"
-        )
+    fits = keys and all(len(key) == len(names) for key in keys)
+    check(fits, f"comparisons must have names of {len(names)} parts ({', '.join(names)})", keys)
     found = list(comparisons.values())
     p = corrected(np.array([np.nan if each.p is None else each.p for each in found]))
     rows = []

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from attnlib.stats.summaries import refuse_missing, refuse_unsaid, summarise, truths
+from attnlib.checks import check
+from attnlib.stats.summaries import check_columns, check_groups, summarise, truths
 
 
 def answer_accuracy(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
@@ -20,14 +21,9 @@ def answer_accuracy(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
     Returns:
         Columns `by`, `metric` ("accuracy", whose interval draws samples again, and "exact match", with
         Wilson's interval), `value`, `low`, `high` and `n`, the number of samples that are asked for a token.
-
-    Raises:
-        ValueError: a column is missing, `by` is no list, or a place of a sample is there more than once: rows
-            of several runs or splits are told apart by `by`; or a row does not say whether it is correct, or
-            of which sample and place it is.
     """
     if "asked" not in rows:
-        _refuse_twice(rows, by)
+        _check_once(rows, by)
         tokens = rows.assign(right=truths(rows, "correct"), asked=1)
         keys = [*by, "sample"]
         rows = tokens.groupby(keys, sort=False, observed=True)[["right", "asked"]].sum().reset_index()
@@ -49,12 +45,8 @@ def error_positions(rows: pd.DataFrame, confidence: float = 0.95) -> pd.DataFram
     Returns:
         One row per place: `position`, `value`, `low`, `high`, `n` (answers that long), `errors`, and
         `first_errors`, answers whose first wrong token this is. Without rows, the table is empty.
-
-    Raises:
-        ValueError: a column is missing, or a place of a sample is there more than once; or a row does not say
-            whether it is correct, or of which sample and place it is.
     """
-    _refuse_twice(rows)
+    _check_once(rows)
     rows = rows.reset_index(drop=True)  # two tables, one below the other, have numbers twice
     correct = truths(rows, "correct")
     first = rows.index.isin(rows[~correct].groupby("sample")["position"].idxmin())
@@ -64,11 +56,8 @@ def error_positions(rows: pd.DataFrame, confidence: float = 0.95) -> pd.DataFram
     return table.merge(counts.astype(int), left_on="position", right_index=True)
 
 
-def _refuse_twice(rows: pd.DataFrame, by: Sequence[str] = ()) -> None:
-    refuse_missing(rows, by, "sample", "position", "correct")
-    refuse_unsaid(rows, *by, "sample", "position")
-    if (twice := rows.duplicated([*by, "sample", "position"])).any():
-        raise ValueError(
-            f"rows should be of one run and split; got {int(twice.sum())} whose "
-            f"{', '.join([*by, 'sample'])} and position another row has (say rows.groupby(['run', 'split']))"
-        )
+def _check_once(rows: pd.DataFrame, by: Sequence[str] = ()) -> None:
+    check_columns(rows, by, "sample", "position", "correct")
+    check_groups(rows, *by, "sample", "position")
+    twice = int(rows.duplicated([*by, "sample", "position"]).sum())
+    check(not twice, f"{', '.join([*by, 'sample'])} and position must differ from row to row", twice)

@@ -12,6 +12,7 @@ import scipy
 from jaxtyping import Float, Int64
 from numpy.typing import ArrayLike
 
+from attnlib.checks import check
 from attnlib.stats.ragged import numpy_of
 
 DRAWS = 2000
@@ -31,8 +32,8 @@ _CELLS = 2_000_000  # of a block of draws: all at once need not fit in memory
 
 def check_confidence(confidence: float) -> None:
     """Refuse a confidence that is not between 0 and 1, such as one in percent."""
-    if not isinstance(confidence, (int, float, np.number)) or not 0 < confidence < 1:
-        raise ValueError(f"confidence should be between 0 and 1, such as 0.95; got {confidence!r}")
+    fits = isinstance(confidence, int | float | np.number) and 0 < confidence < 1
+    check(fits, "confidence must be between 0 and 1, such as 0.95", confidence)
 
 
 class Estimate(NamedTuple):
@@ -59,14 +60,9 @@ def proportion(
         confidence: of the interval.
         method: Wilson's interval, which covers the truth this often on average; or Clopper and Pearson's
             "exact" one, which never does so less often, and is wider: for few outcomes.
-
-    Raises:
-        ValueError: if there are no outcomes, or more successes than outcomes; or the confidence is not
-            between 0 and 1, here as everywhere.
     """
     check_confidence(confidence)
-    if not 0 <= successes <= n or n == 0:
-        raise ValueError(f"successes should be from 0 to n, and n 1 or more; got {successes} of {n}")
+    check(0 <= successes <= n and n, "successes must be from 0 to n, and n at least 1", (successes, n))
     test = scipy.stats.binomtest(successes, n)
     low, high = test.proportion_ci(confidence, method=method)
     return Estimate(successes / n, float(low), float(high), n)
@@ -115,19 +111,12 @@ def ratio(
         seed: of the resamples.
         bounds: what the ratio of a sample can be. Where it is the same in all samples, and within the bounds,
             no draw differs: the interval is then that of `of_equals`. `None`: none is known.
-
-    Raises:
-        ValueError: if the arrays differ in length, are empty, hold NaN, or wholes add up to 0.
     """
     p, w = numpy_of(parts).astype(float), numpy_of(wholes).astype(float)
-    if p.shape != w.shape or p.ndim != 1 or not len(p):
-        raise ValueError(
-            f"parts and wholes should be two lists of one length above 0; got {p.shape}, {w.shape}"
-        )
-    if np.isnan(p + w).any():
-        raise ValueError("parts and wholes should be numbers; got NaN (leave such samples out)")
-    if not w.sum():
-        raise ValueError("wholes should not add up to 0: there is nothing that parts are of")
+    fits = p.shape == w.shape and p.ndim == 1 and len(p)
+    check(fits, "parts and wholes must be two lists of one length above 0", (p.shape, w.shape))
+    check(not np.isnan(p + w).any(), "parts and wholes must be numbers", (p, w))
+    check(w.sum(), "wholes must not add up to 0", w)
     value = float(p.sum() / w.sum())
     if bounds and bounds[0] <= value <= bounds[1] and np.allclose(p, value * w, rtol=1e-12, atol=0):
         return of_equals(value, len(p), confidence, bounds)
@@ -169,16 +158,13 @@ def with_interval(
         named: whether the unit is said. A table says it once for all.
         signed: whether a plus is said: of differences.
         beside: what else stands in the brackets, such as "n = 1,000".
-
-    Raises:
-        ValueError: the value is said to be in "%", and is no share, from 0 to 1.
     """
     get: Callable[..., Any] = (
         number.get if isinstance(number, pd.Series | Mapping) else partial(getattr, number)
     )
     value, low, high = (float(get(name)) for name in ("value", "low", "high"))
-    if unit == "%" and np.isfinite(value) and not -ROUNDING <= value <= 1 + ROUNDING:
-        raise ValueError(f"what is shown in % should be a share, from 0 to 1; got {value:g} (divide by 100?)")
+    fits = unit != "%" or not np.isfinite(value) or -ROUNDING <= value <= 1 + ROUNDING
+    check(fits, "what is shown in % must be a share, from 0 to 1 (divide by 100?)", value)
     ends = within((value, low, high), SHARE if unit == "%" else (-np.inf, np.inf))
     scale, places = (100, 0) if unit in IN_HUNDREDTHS else (1, 2)
     places = places if digits is None else digits

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from attnlib.stats.summaries import refuse_unsaid, summarise, truths
+from attnlib.checks import check, check_one_of
+from attnlib.stats.summaries import check_columns, check_groups, summarise, truths
 
 ROLLOUT, MEAN = "rollout", "mean attention"
 """What attention on the reference is scored by: the columns of masses."""
@@ -35,20 +36,13 @@ def mass_table(
         causal attention scores on the same rows), `above`, `above_low`, `above_high` (the difference from
         that, within samples), `n` (samples) and `rows`. With fewer than 2 samples, numbers are replaced by
         "not enough data".
-
-    Raises:
-        ValueError: there is no such measure, or a column is missing.
     """
     if measures is None:
         measures = [str(name) for name in rows if name in UNIFORM]
-    if unknown := [name for name in measures if name not in UNIFORM]:
-        raise ValueError(f"measures should be out of {[*UNIFORM]}, which have a uniform level; got {unknown}")
-    missing = [name for name in measures if name not in rows or UNIFORM[name] not in rows]
-    if missing or not measures:
-        raise ValueError(
-            f"rows should have columns of masses and their uniform level; missing {missing}, got "
-            f"{list(rows.columns)}"
-        )
+    for each in measures:
+        check_one_of(UNIFORM, measure=each)
+    check(measures, f"rows must have one of the columns {[*UNIFORM]}", list(rows))
+    check_columns(rows, by, *measures, *(UNIFORM[each] for each in measures))
     tables = []
     for measure in measures:
         uniform = UNIFORM[measure]
@@ -70,12 +64,9 @@ def sample_rows(
         rows: of `evaluate_rows`; rows without a value are left out.
         value: a column of masses.
         as_published: evaluated rows without a reference key count as 0, as in the original code.
-
-    Raises:
-        ValueError: a row does not say of which sample it is, or whether it is evaluated.
     """
     if as_published:
         rows = rows[truths(rows, "evaluated")].fillna({value: 0.0})
     kept = rows[rows[value].notna()]
-    refuse_unsaid(kept, "sample")
+    check_groups(kept, "sample")
     return [values.to_numpy(float) for _, values in kept.groupby("sample")[value]]

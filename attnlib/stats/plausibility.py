@@ -19,12 +19,13 @@ References:
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy
 from jaxtyping import Bool, Float, Int
 
+from attnlib.checks import check, check_count
 from attnlib.stats.intervals import ROUNDING
 from attnlib.stats.ragged import numpy_of
 
@@ -56,7 +57,7 @@ def hit_at_k(scores: Scores, truth: Mask, candidates: Mask, k: int) -> Numbers:
 
     NaN where nothing is right. If there are fewer than `k` candidates, it looks at all of them.
     """
-    _refuse_no_count(k)
+    check_count(k=k)
     found = _sorted(scores, truth, candidates)
     rows, last = np.arange(len(scores)), np.minimum(k, candidates.sum(1)) - 1
     start, size, before, within = (each[rows, np.maximum(last, 0)] for each in found)
@@ -81,7 +82,7 @@ def average_precision(scores: Scores, truth: Mask, candidates: Mask) -> Numbers:
 
 def hit_at_k_by_chance(truth: Mask, candidates: Mask, k: int) -> Numbers:
     r"""`hit_at_k` of a blind order: $1 - \binom{n - R}{k} / \binom{n}{k}$."""
-    _refuse_no_count(k)
+    check_count(k=k)
     n, right = candidates.sum(1), truth.sum(1)
     return _where_defined(1 - _drawn_without(n, right, np.minimum(k, n)), truth)
 
@@ -105,8 +106,7 @@ def comparable(scores: Scores, candidates: Mask) -> Scores:
 
 
 def _sorted(scores: Scores, truth: Mask, candidates: Mask) -> _Sorted:
-    if (outside := truth & ~candidates).any():
-        raise ValueError(f"tokens of the truth should be candidates; {int(outside.sum())} are not")
+    check(not (outside := truth & ~candidates).any(), "truth must be candidates only", int(outside.sum()))
     values = comparable(scores, candidates)
     order = np.argsort(-values, axis=1, kind="stable")  # NaN last
     values, right = (np.take_along_axis(each, order, 1) for each in (values, truth & ~np.isnan(values)))
@@ -127,11 +127,6 @@ def _drawn_without(n: np.ndarray, right: np.ndarray, drawn: np.ndarray) -> np.nd
         a, b, c, d = (scipy.special.gammaln(m + 1) for m in (n - right, n - right - drawn, n, n - drawn))
         log = a - b - c + d
         return np.where(n - right >= drawn, np.exp(log), 0.0)
-
-
-def _refuse_no_count(k: Any) -> None:
-    if k < 1 or k % 1:
-        raise ValueError(f"k should be a whole number, at least 1; got {k}")
 
 
 def _where_defined(numbers: np.ndarray, truth: Mask) -> Numbers:

@@ -16,6 +16,8 @@ from jaxtyping import Bool, Float, Integer
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from attnlib.checks import check, check_shape
+
 
 @dataclass(frozen=True)
 class Ragged:
@@ -26,9 +28,6 @@ class Ragged:
             then come first.
         lengths: how many numbers each row has; 0 is allowed.
 
-    Raises:
-        ValueError: if the lengths do not add up to the numbers there are.
-
     Example:
         >>> Ragged(np.array([0.1, 0.9, 0.5]), np.array([2, 1])).rows()
         [array([0.1, 0.9]), array([0.5])]
@@ -38,40 +37,24 @@ class Ragged:
     lengths: Integer[np.ndarray, " row"]
 
     def __post_init__(self) -> None:
-        if (self.lengths < 0).any() or self.lengths.sum() != self.values.shape[-1]:
-            raise ValueError(
-                f"lengths should be at least 0 and add up to the {self.values.shape[-1]} values of a "
-                f"checkpoint; they add up to {self.lengths.sum()}"
-            )
+        fits = (self.lengths >= 0).all() and self.lengths.sum() == self.values.shape[-1]
+        check(fits, f"lengths must add up to {self.values.shape[-1]} values", self.lengths)
 
     @classmethod
     def from_rows(cls, rows: Iterable[ArrayLike]) -> Ragged:
-        """From a list of vectors.
-
-        Raises:
-            ValueError: if one has several dimensions.
-        """
+        """From a list of vectors."""
         vectors = [np.atleast_1d(numpy_of(row)).astype(float, copy=False) for row in rows]
-        if shapes := [vector.shape for vector in vectors if vector.ndim > 1]:
-            raise ValueError(
-                f"each row should be a vector, a number per token; got one of shape {shapes[0]} (of padded "
-                "rectangles say mask=...; of several checkpoints, Ragged.from_padded)"
-            )
+        shape = max((vector.shape for vector in vectors), key=len, default=(0,))
+        check(len(shape) == 1, "a row must be a vector (of padded rows, say mask=... or from_padded)", shape)
         values = np.concatenate(vectors) if vectors else np.zeros(0)
         return cls(values, np.array([len(vector) for vector in vectors], dtype=np.int64))
 
     @classmethod
     def from_padded(cls, values: ArrayLike, mask: ArrayLike) -> Ragged:
-        """From a rectangle `[row token]` (or `[checkpoint row token]`), and where it is not padding.
-
-        Raises:
-            ValueError: if the mask has another shape than a checkpoint's rows.
-        """
+        """From a rectangle `[row token]` (or `[checkpoint row token]`), and where it is not padding."""
         padded, real = numpy_of(values), numpy_of(mask).astype(bool)
-        if padded.ndim < 2 or padded.shape[-2:] != real.shape:
-            raise ValueError(
-                f"the mask should have the values' shape [row token]; got {real.shape} for {padded.shape}"
-            )
+        fits = padded.ndim >= 2 and padded.shape[-2:] == real.shape
+        check(fits, f"mask must have the shape [row token] of values {padded.shape}", real.shape)
         floats = padded if np.issubdtype(padded.dtype, np.floating) else padded.astype(float)
         return cls(floats[..., real], real.sum(-1))
 
@@ -164,9 +147,6 @@ class RunScores:
             share or another measure (BLEU).
         groups: for resampling, what each row belongs to: the sentence of a target token; by default each row
             stands alone.
-
-    Raises:
-        ValueError: if shapes disagree, or steps do not grow.
     """
 
     lengths: Integer[np.ndarray, " row"]
@@ -184,26 +164,17 @@ class RunScores:
         wanted |= {"right": (n, rows), "accuracy": (n,), "groups": (rows,)}
         for name, shape in wanted.items():
             values = getattr(self, name)
-            if values is not None and values.shape != shape:
-                raise ValueError(
-                    f"{name} should have the shape {shape}, for {n} checkpoints, {rows} rows and {tokens} "
-                    f"tokens in all; got {values.shape}"
-                )
-        if not n or (np.diff(self.steps) <= 0).any():
-            raise ValueError(f"steps should grow from checkpoint to checkpoint; got {self.steps.tolist()}")
+            if values is not None:
+                check_shape(shape, **{name: values})
+        check(n and (np.diff(self.steps) > 0).all(), "steps must grow", self.steps)
         if self.right is not None:
             object.__setattr__(self, "accuracy", self.right.mean(1))
 
     def scores(self, name: str) -> Ragged:
-        """`alpha`, `beta` or `delta` as ragged rows, for all checkpoints.
-
-        Raises:
-            ValueError: if the run does not have it.
-        """
+        """`alpha`, `beta` or `delta` as ragged rows, for all checkpoints."""
         values = getattr(self, name)
         if values is None:
-            there = [each for each in ("alpha", "beta", "delta") if getattr(self, each) is not None]
-            raise ValueError(f"this needs {name} of the run; it has {there or 'no scores'}")
+            raise ValueError(f"a run must have {name}; got none")
         return Ragged(values, self.lengths)
 
     def broken(self) -> Bool[np.ndarray, " row"]:
@@ -233,15 +204,11 @@ def split_rows(
     """Two sets of rows, the first to choose checkpoints on and the second to evaluate on.
 
     Groups stay whole. A run with `right` gets the accuracy of each part; without, it keeps that of the whole.
-
-    Raises:
-        ValueError: a part would be empty.
     """
     first_run = next(iter(scores.values()))
     groups = np.arange(len(first_run.lengths)) if first_run.groups is None else first_run.groups
     names = np.random.default_rng(seed).permutation(np.unique(groups))
     n = round(share * len(names))
-    if not 0 < n < len(names):
-        raise ValueError(f"share should leave rows on both sides; {share} of {len(names)} does not")
+    check(0 < n < len(names), f"share must leave some of {len(names)} on both sides", share)
     chosen = np.isin(groups, names[:n])
     return tuple({name: run.take(part) for name, run in scores.items()} for part in (chosen, ~chosen))  # type: ignore[return-value]

@@ -13,6 +13,7 @@ import scipy
 from jaxtyping import Bool, Float, Integer
 from numpy.typing import ArrayLike
 
+from attnlib.checks import check, check_one_of
 from attnlib.stats.ragged import Ragged, by_width
 
 Rows = Ragged | ArrayLike | Sequence[ArrayLike]
@@ -46,10 +47,6 @@ def top_match(
         0 or 1 for one pair of vectors. Else a number for every row: 0.0, 1.0, or NaN where the row has no
         token or holds a NaN.
 
-    Raises:
-        ValueError: the two disagree in shape, a pair of vectors is empty or holds a NaN, or the fraction is
-            not one.
-
     Source:
         Snell et al. 2021, *Approximating How Single Head Attention Learns*, section 3. Their float product
         differs for 7 % of most multiples of 100 tokens, and nowhere for 5 %.
@@ -62,8 +59,7 @@ def top_match(
     matches = match_rows(x, y, fraction)
     if not single:
         return matches
-    if np.isnan(matches[0]):
-        raise ValueError(f"a pair should have at least one token, and no NaN; got {alpha!r} and {beta!r}")
+    check(not np.isnan(matches[0]), "a pair must have at least one token, and no NaN", (alpha, beta))
     return int(matches[0])
 
 
@@ -85,9 +81,6 @@ def kendall_tau(
     Returns:
         A number for one pair of vectors, else one per row: NaN where a score is constant, the row has fewer
         than two tokens, or holds a NaN.
-
-    Raises:
-        ValueError: the two disagree in shape.
     """
     x, y, single = rows_of(alpha, beta, mask)
     taus = kendall_rows(x, y)
@@ -115,8 +108,7 @@ def per_row(
         "kendall": kendall_rows,
         "spearman": spearman_rows,
     }
-    if measure not in measures:
-        raise ValueError(f"measure should be one of {list(measures)}; got {measure!r}")
+    check_one_of(measures, measure=measure)
     return measures[measure](x, y)
 
 
@@ -184,8 +176,7 @@ def _ordered(y: Ragged, fraction: float | int) -> Iterator[tuple[np.ndarray, np.
 
 def places(lengths: Integer[np.ndarray, " row"], fraction: float | int) -> Integer[np.ndarray, " row"]:
     """How many places the top fraction of rows of these lengths has, rounded up; 0 only in an empty row."""
-    if not 0 < fraction <= 1:
-        raise ValueError(f"fraction should be above 0 and at most 1 (0.05 is the top 5 %); got {fraction}")
+    check(0 < fraction <= 1, "fraction must be above 0 and at most 1 (0.05 is the top 5 %)", fraction)
     return np.maximum(np.ceil(np.round(fraction * lengths, 9)).astype(np.int64), lengths > 0)
 
 
@@ -267,19 +258,13 @@ def rows_of(alpha: Rows, beta: Rows, mask: ArrayLike | None = None) -> tuple[Rag
 
 
 def _agree(x: Ragged, y: Ragged) -> None:
-    if not np.array_equal(x.lengths, y.lengths):
-        raise ValueError(
-            "both scores should be of the same tokens, in rows of the same lengths and order; got lengths "
-            f"{x.lengths[:5].tolist()} ... of {len(x)} rows, and {y.lengths[:5].tolist()} ... of {len(y)}"
-        )
+    fits = np.array_equal(x.lengths, y.lengths)
+    check(fits, "scores must have rows of the same lengths", (x.lengths[:5], y.lengths[:5]))
 
 
 def _one_against_many(x: Ragged, y: Ragged) -> tuple[Ragged, Ragged]:
     """Rank correlations are symmetric: whichever comes for several checkpoints can be the second."""
     _agree(x, y)
-    if x.values.ndim > 1 and y.values.ndim > 1:
-        raise ValueError(
-            "one of two scores should be of one checkpoint, .at(checkpoint); both come for several, "
-            f"{x.values.shape[0]} and {y.values.shape[0]}"
-        )
+    checkpoints = [len(each.values) if each.values.ndim > 1 else 1 for each in (x, y)]
+    check(min(checkpoints) == 1, "one of two scores must be of one checkpoint, .at(checkpoint)", checkpoints)
     return (y, x) if x.values.ndim > 1 else (x, y)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Integer
 
+from attnlib.checks import check
 from attnlib.stats.intervals import Estimate, constant, interval, of_equals, redrawn
 
 
@@ -52,12 +53,7 @@ def resampled_means(
     """Means of columns without their NaN, with the bootstrap over rows, or `groups` of rows drawn whole."""
     there = ~np.isnan(values)
     n = there.sum(0)
-    if not len(values) or not n.all():
-        raise ValueError(
-            f"every mean needs a row with a value; none is left in {int((n == 0).sum())} of {len(n)} columns "
-            f"of {len(values)} rows. Correlations have no value where a score is constant or NaN, or a row "
-            "has fewer than two tokens"
-        )
+    check(len(values) and n.all(), "every mean must have a row with a value (constant scores have none)", n)
     sums = np.where(there, values, 0.0).astype(np.float64)
     counts = there.astype(np.float64)
     if groups is not None:

@@ -20,6 +20,7 @@ import pandas as pd
 import scipy
 from jaxtyping import Float
 
+from attnlib.checks import check, check_some
 from attnlib.stats.intervals import (
     ROUNDING,
     SHARE,
@@ -31,7 +32,7 @@ from attnlib.stats.intervals import (
     within,
 )
 from attnlib.stats.ragged import numpy_of
-from attnlib.stats.summaries import refuse_missing, refuse_unsaid
+from attnlib.stats.summaries import check_columns, check_groups
 
 
 def over_seeds(
@@ -53,19 +54,13 @@ def over_seeds(
         share: whether the numbers are shares, between 0 and 1; see above.
         units: how many units the share of a seed is over; by default not known.
 
-    Raises:
-        ValueError: there are none; or they are said to be shares, and one is not from 0 to 1.
-
     Source:
         Zou and Donner 2008, *Construction of confidence limits about effect measures*: how two intervals add.
     """
     array = numpy_of(values).astype(float)
     there = array[np.isfinite(array)]
-    if share and len(there) and not -ROUNDING <= there.min() <= there.max() <= 1 + ROUNDING:
-        raise ValueError(
-            f"shares should be from 0 to 1; got {there.min():g} to {there.max():g} (percent? divide by 100; "
-            "differences? leave share out)"
-        )
+    fits = not share or ((there >= -ROUNDING) & (there <= 1 + ROUNDING)).all()
+    check(fits, "shares must be from 0 to 1 (divide percent by 100; without share for differences)", there)
     return _over_seeds(array, draws, confidence, share, units)
 
 
@@ -77,8 +72,7 @@ def _over_seeds(
     units: int | None = None,
 ) -> Estimate:
     check_confidence(confidence)
-    if not len(array):
-        raise ValueError("there should be a value per seed; got none")
+    check_some(values=array)
     mean, low, high = float(array.mean()), np.nan, np.nan
     if len(array) > 1:
         error = 0.0 if constant(array) else scipy.stats.sem(array)
@@ -108,18 +102,14 @@ def table_over_seeds(
 
     Returns:
         Columns `by`, `value`, `low`, `high` and `n` (seeds).
-
-    Raises:
-        ValueError: a column is missing, `by` is empty, or a row does not say its group or seed.
     """
-    if not by:
-        raise ValueError("by should name at least one column; `over_seeds` takes numbers that are not split")
-    refuse_missing(rows, by, "seed", value)
+    check_some(by=by)
+    check_columns(rows, by, "seed", value)
     rows, columns = rows.dropna(subset=[value]), [*by, "value", "low", "high", "n"]
     if of_one and rows["seed"].nunique() == 1:
-        refuse_missing(rows, by, "low", "high", "n")
+        check_columns(rows, by, "low", "high", "n")
         return rows.assign(value=rows[value])[columns].reset_index(drop=True)
-    refuse_unsaid(rows, *by, "seed")
+    check_groups(rows, *by, "seed")
     rows = rows.assign(units=rows.get("n", 0))
     seeds = rows.groupby([*by, "seed"], sort=False, observed=True)
     means = seeds.agg(value=(value, "mean"), units=("units", "min")).reset_index()
@@ -147,13 +137,9 @@ def pooled(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
 
     Returns:
         Columns `by`, `value`, `low`, `high` and `n`.
-
-    Raises:
-        ValueError: a column is missing, or `by` is empty.
     """
-    if not by:
-        raise ValueError("by should name at least one column")
-    refuse_missing(rows, by, "value", "low", "high", "n")
+    check_some(by=by)
+    check_columns(rows, by, "value", "low", "high", "n")
     table = []
     for key, lots in rows.groupby(list(by), sort=False, observed=True):
         n, value = (lots[name].to_numpy(float) for name in ("n", "value"))
@@ -204,9 +190,6 @@ def over_left_out(
         draws: as in `over_seeds`.
         confidence: of the interval.
         share: as in `over_seeds`.
-
-    Raises:
-        ValueError: there are none.
 
     Source:
         Efron and Stein 1981, *The jackknife estimate of variance*, for means over pairs.

@@ -17,6 +17,7 @@ import scipy
 from jaxtyping import Float
 from torch import Tensor
 
+from attnlib.checks import check
 from attnlib.stats.intervals import ROUNDING, check_confidence, constant
 from attnlib.stats.ragged import numpy_of
 
@@ -115,8 +116,7 @@ def compare(
         >>> round(found.difference, 3), round(found.p, 4), found.samples
         (0.583, 0.0029, (3, 3))
     """
-    if paired and as_published:
-        raise ValueError("the published test knows no pairs: choose paired=True or as_published=True")
+    check(not (paired and as_published), "paired must be False with as_published", paired)
     check_confidence(confidence)
     runs = rows_of(first, "first"), rows_of(second, "second")
     published = _published(runs, confidence)
@@ -124,11 +124,7 @@ def compare(
         return published
     means = [np.array([rows.mean() if len(rows) else np.nan for rows in run]) for run in runs]
     if paired:
-        if len(means[0]) != len(means[1]):
-            raise ValueError(
-                "paired runs should be of the same samples in the same order; got "
-                f"{len(means[0])} and {len(means[1])} samples"
-            )
+        check(len(means[0]) == len(means[1]), "paired runs must be of the same samples", [*map(len, means)])
         both = ~np.isnan(means[0]) & ~np.isnan(means[1])
         first_rows, second_rows = (
             sum(len(rows) for rows, counts in zip(run, both, strict=True) if counts) for run in runs
@@ -161,23 +157,16 @@ def rows_of(run: Any, name: str) -> list[Rows]:
     form = "a list of rows' masses per sample, a [sample row] array, or a number per sample"
     if isinstance(run, Tensor):
         run = numpy_of(run)
-    if isinstance(run, (str, bytes, Mapping)) or getattr(run, "ndim", 1) == 0 or not hasattr(run, "__iter__"):
-        raise ValueError(f"{name} should be {form}; got {type(run).__name__}")
+    no_run = isinstance(run, str | bytes | Mapping) or getattr(run, "ndim", 1) == 0
+    check(not no_run and hasattr(run, "__iter__"), f"{name} must be {form}", run)
     samples = [numpy_of(each) for each in run]
     dimensions = {sample.ndim for sample in samples}
-    if not dimensions <= {0} and not dimensions <= {1}:
-        raise ValueError(f"{name} should be {form}; got samples of {sorted(dimensions)} dimensions")
-    if any(sample.dtype.kind not in "biuf" for sample in samples):
-        raise ValueError(f"{name} should hold numbers, NaN where a row has none; got something else")
+    check(dimensions <= {0} or dimensions <= {1}, f"{name} must be {form}", run)
+    check(all(sample.dtype.kind in "biuf" for sample in samples), f"{name} must hold numbers", run)
     rows = [np.atleast_1d(sample).astype(float) for sample in samples]
-    if any(np.isinf(sample).any() for sample in rows):
-        raise ValueError(f"{name} should hold finite numbers, or NaN; got infinity")
     largest = max((np.nanmax(np.abs(sample), initial=0.0) for sample in rows), default=0.0)
-    if largest and not 1 / LARGEST <= largest <= LARGEST:  # whose squares would be infinite, or 0
-        raise ValueError(
-            f"{name} should hold numbers of which the largest is between {1 / LARGEST:g} and {LARGEST:g}; "
-            f"got {largest:g}: take another unit"
-        )
+    fits = not largest or 1 / LARGEST <= largest <= LARGEST  # else squares would be infinite, or 0
+    check(fits, f"{name} must have its largest number from {1 / LARGEST:g} to {LARGEST:g}", largest)
     return [sample[~np.isnan(sample)] for sample in rows]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from attnlib.checks import check
 from attnlib.stats.intervals import SHARE, Estimate, proportion, ratio
 from attnlib.stats.significance import NOT_ENOUGH
 
@@ -52,15 +53,12 @@ def summarise(
         Columns `by`, `value`, `low`, `high`, `n` (units), `beside`, and with a `unit`, `rows`. The interval
         of truth values is Wilson's, that of numbers is by drawing units again, which of a few says too
         little: of 2 normal ones, an interval of 95 % covers the truth in 50 %, of 5 in 82, of 10 in 90.
-
-    Raises:
-        ValueError: a column is missing, or a row does not say which group, or unit, it is of.
     """
-    refuse_missing(rows, by, value, *filter(None, (unit, whole)), *beside)
+    check_columns(rows, by, value, *filter(None, (unit, whole)), *beside)
     names, table = [value, *([whole] if whole else []), *beside], []
     for values, group in group_rows(rows, by, every=every):
         kept = group[group[[value, *([whole] if whole else [])]].notna().all(axis=1)]
-        refuse_unsaid(kept, *filter(None, [unit]))
+        check_groups(kept, *filter(None, [unit]))
         units = kept if unit is None else kept.groupby(unit)[names].mean()
         numbers: dict[str, Any] = dict.fromkeys(["value", "low", "high"], NOT_ENOUGH) | {"n": len(units)}
         means: dict[str, Any] = dict.fromkeys(beside, NOT_ENOUGH)
@@ -74,18 +72,17 @@ def summarise(
     )
 
 
-def refuse_missing(rows: pd.DataFrame, by: Sequence[str], *needed: str) -> None:
+def check_columns(rows: pd.DataFrame, by: Sequence[str], *needed: str) -> None:
     """Refuse rows that lack a column, and a `by` that is a text."""
-    if isinstance(by, str):
-        raise ValueError(f"by should be a list of columns, [{by!r}]; got {by!r}")
-    if missing := [name for name in (*by, *needed) if name not in rows]:
-        raise ValueError(f"rows should have the columns {missing}; got {list(rows.columns)}")
+    check(not isinstance(by, str), "by must be a list of columns", by)
+    missing = [name for name in (*by, *needed) if name not in rows]
+    check(not missing, f"rows must have the columns {missing}", list(rows))
 
 
-def refuse_unsaid(rows: pd.DataFrame, *columns: str) -> None:
+def check_groups(rows: pd.DataFrame, *columns: str) -> None:
     """Refuse rows of which it is missing what they belong to: pandas would leave them out."""
-    if empty := [name for name in columns if rows[name].isna().any()]:
-        raise ValueError(f"rows should say which group they are of; {', '.join(empty)} is missing in some")
+    for name in columns:
+        check(not rows[name].isna().any(), f"{name} must be known of every row", rows[name])
 
 
 def truths(rows: pd.DataFrame, column: str) -> pd.Series:
@@ -93,9 +90,8 @@ def truths(rows: pd.DataFrame, column: str) -> pd.Series:
     values = rows[column]
     if values.dtype == bool:
         return values
-    bad = [each for each in values.unique() if not isinstance(each, NUMBERS) or each not in (0, 1)]
-    if bad:
-        raise ValueError(f"{column} should be True or False in every row; got {bad[0]!r}")
+    for each in values.unique():
+        check(isinstance(each, NUMBERS) and each in (0, 1), f"{column} must be True or False", each)
     return values.astype(bool)
 
 
@@ -116,7 +112,7 @@ def group_rows(
     if not by:
         yield {}, rows
         return
-    refuse_unsaid(rows, *by)
+    check_groups(rows, *by)
     found = dict(iter(rows.groupby(list(by), sort=False, observed=True)))
     for values in itertools.product(*(_levels(rows[name]) for name in by)):
         if every or values in found:

@@ -11,6 +11,7 @@ from typing import Any
 
 from torch import nn
 
+from attnlib.checks import check
 from attnlib.files import cache_folder
 from attnlib.places import scratch_folder
 from attnlib.training.key import Unreadable, digest, key_parts
@@ -58,8 +59,7 @@ def trained(
         ValueError: only one of `valid` and `score` is given; see also `fit`.
         CheckpointError: see `fit`.
     """
-    if (valid is None) != (score is None):
-        raise ValueError("valid and score go together: what to score the model on, and how")
+    check((valid is None) == (score is None), "valid and score must both be given, or neither", score)
     _end_with_parent()
     how: dict[str, Any] = {"hooks": hooks}
     if score is not None and valid is not None:

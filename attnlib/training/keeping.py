@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
+from attnlib.checks import check_at_least
 from attnlib.files import CheckpointError, load_tensors, save_tensors
 from attnlib.places import make_folder
 from attnlib.training.runlog import log
@@ -107,8 +108,8 @@ class Keeper:
 
 def denser_early(steps: int, n: int = 12) -> list[int]:
     """About `n` steps from 0 to the last, the gaps growing evenly: early changes are the quick ones."""
-    if steps < 1 or n < 2:
-        raise ValueError(f"there should be at least 1 step and 2 moments; got {steps} and {n}")
+    check_at_least(1, steps=steps)
+    check_at_least(2, n=n)
     return sorted({round(steps * (place / (n - 1)) ** 2) for place in range(n)})
 
 

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from attnlib.attended import bar
+from attnlib.checks import check
 from attnlib.models.base import seeded
 from attnlib.training.keeping import Keeper
 from attnlib.training.plan import History, Plan
@@ -113,10 +114,9 @@ def fit(
         FloatingPointError: the loss or a weight is no longer finite; the last checkpoint is kept.
         ValueError: the arguments do not fit each other, or `loss` or `evaluate` returns something else.
     """
-    if evaluate is None and (plan.schedule == "plateau" or plan.stop_at is not None):
-        raise ValueError('schedule="plateau" and stop_at need evaluate=..., which returns the metric')
-    if plan.tensorboard and folder is None:
-        raise ValueError("tensorboard=True needs folder=..., where the events go")
+    needed = plan.schedule == "plateau" or plan.stop_at is not None
+    check(evaluate or not needed, 'evaluate must be given for schedule="plateau" and stop_at', evaluate)
+    check(folder is not None or not plan.tensorboard, "folder must be given for tensorboard=True", folder)
     device, bf16 = plan.torch_device(), plan.precision == "bf16"
     folder = None if folder is None else Path(folder)
     with contextlib.ExitStack() as stack:
@@ -188,9 +188,5 @@ def _named(result: Any) -> dict[str, Tensor]:
     losses = result if isinstance(result, dict) else {"loss": result}
     scalars = all(isinstance(each, Tensor) and not each.ndim for each in losses.values())
     if "loss" not in losses or not scalars:
-        got = {name: getattr(each, "shape", type(each).__name__) for name, each in losses.items()}
-        raise ValueError(
-            'loss should return a scalar tensor, or a dictionary of scalar tensors with "loss" among them; '
-            f"got {got if losses is result else got['loss']}"
-        )
+        check(False, 'loss must be a scalar tensor, or a dictionary of such with "loss" among them', losses)
     return losses

@@ -106,9 +106,7 @@ def _of_heads(
     _, n_layers, n_heads, _, _ = attentions.shape
     for layer, head in heads:
         if not (0 <= layer < n_layers and 0 <= head < n_heads):
-            raise ValueError(
-                f"head L{layer}H{head} has a target, but the model has {n_layers} layers of {n_heads} heads"
-            )
+            raise ValueError(f"heads must be of {n_layers} layers of {n_heads} heads; got L{layer}H{head}")
     places = torch.tensor([layer * n_heads + head for layer, head in heads])
     return attentions.flatten(1, 2).index_select(1, moved(places, attentions.device))
 
@@ -135,9 +133,6 @@ def attention_error(
         real: True for tokens, False for padding.
         as_published: the mean over the $n^2$ entries of each head of each sample, as in the authors' code.
             That divides a sample's error by its length n once more, so attention counts less in long samples.
-
-    Raises:
-        ValueError: a supervised head is not in the model.
     """
     pairs = (real[:, None, :] & real[:, :, None])[:, None]  # batch, head, query, key
     wanted = (torch.stack(list(targets.values()), dim=1) + 1e-8) * pairs

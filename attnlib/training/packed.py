@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int64, Shaped
 from torch import Tensor, nn
 
+from attnlib.checks import check, check_at_least
 from attnlib.generators.base import IGNORE, Batch
 from attnlib.models.attention import replacing
 from attnlib.models.transformer import Transformer
@@ -45,13 +46,9 @@ class Packing:
     @classmethod
     def of(cls, attention_mask: Bool[Tensor, "batch token"], group: int = GROUP) -> Packing:
         """The packing of a batch that is padded on the right; its last group has the rows that are left."""
-        if group < 1:
-            raise ValueError(f"a group must have at least 1 row; got group={group}")
-        if (attention_mask[:, 1:] & ~attention_mask[:, :-1]).any():
-            raise ValueError(
-                "a packed pass takes texts that are padded on the right; some here have padding in front of "
-                "tokens. Call the model itself, which takes padding on either side"
-            )
+        check_at_least(1, group=group)
+        fits = not (attention_mask[:, 1:] & ~attention_mask[:, :-1]).any()
+        check(fits, "attention_mask must be padding on the right only", attention_mask)
         lengths, width = attention_mask.sum(1), attention_mask.shape[1]
         rows = list(lengths.argsort(stable=True).split(group))
         masks = [attention_mask[some, : int(lengths[some[-1]])] for some in rows]
@@ -90,11 +87,8 @@ def packed_pass(
     formed: the fused kernel is slower there.
     """
     longest = packing.masks[-1].shape[1]
-    if longest > model.config.max_length:
-        raise ValueError(
-            f"the longest text has {longest} tokens, and this model was built for at most "
-            f"max_length={model.config.max_length}"
-        )
+    most = model.config.max_length
+    check(longest <= most, f"texts must have at most max_length={most} tokens", longest)
     n_laid, places = len(packing.laid), packing.places[None]
     x = model.embedding(packing.lay(input_ids)[None]) + model._position_vectors(n_laid, places)
     x, angle = model.dropout(x), model._angles(n_laid, places)
@@ -159,10 +153,8 @@ class PackedLoss:
 
     def __call__(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
         """The same losses as `TokenLoss`."""
-        if not isinstance(model, Transformer):
-            raise ValueError(
-                f"only a Transformer takes a packed pass, not {type(model).__name__}: use token_loss"
-            )
+        fits = isinstance(model, Transformer)
+        check(fits, "model must be a Transformer (for others, take token_loss)", type(model).__name__)
         supervised = bool(batch.target_attention) and self.attention_weight > 0
         packing = Packing.of(batch.attention_mask, self.group)
         output = packed_pass(model, batch.input_ids, packing, output_attentions=supervised)

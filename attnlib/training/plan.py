@@ -11,6 +11,7 @@ import torch
 from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass
 
+from attnlib.checks import check
 from attnlib.models.devices import pick_device
 
 
@@ -74,14 +75,11 @@ class Plan:
 
     @model_validator(mode="after")
     def _consistent(self) -> Plan:
-        if not all(0 <= beta < 1 for beta in self.betas):
-            raise ValueError(f"betas must be in [0, 1), not {self.betas}")
-        if self.warmup and self.schedule == "plateau":
-            raise ValueError('warmup goes with "constant", "exponential" and "onecycle", not with "plateau"')
-        if self.warmup == 1 and self.schedule == "onecycle":
-            raise ValueError('warmup of "onecycle" must be 0 (its default length) or at least 2, not 1')
-        if self.warmup >= self.steps:
-            raise ValueError(f"warmup must be shorter than steps={self.steps}, not {self.warmup}")
+        check(all(0 <= beta < 1 for beta in self.betas), "betas must be at least 0 and below 1", self.betas)
+        check(not self.warmup or self.schedule != "plateau", 'warmup must be 0 with "plateau"', self.warmup)
+        alone = self.warmup == 1 and self.schedule == "onecycle"
+        check(not alone, 'warmup of "onecycle" must be 0 (its default) or at least 2', self.warmup)
+        check(self.warmup < self.steps, f"warmup must be below steps={self.steps}", self.warmup)
         return self
 
     def settings(self) -> dict[str, Any]:
@@ -91,11 +89,7 @@ class Plan:
         return settings | {"device": pick_device(self.device, here=False).type}
 
     def torch_device(self) -> torch.device:
-        """The device that `device` means here.
-
-        Raises:
-            ValueError: it is not there.
-        """
+        """The device that `device` means here."""
         return pick_device(self.device)
 
 

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from attnlib.checks import check
 from attnlib.files import CheckpointError, on_cpu, save_tensors, write_atomically
 from attnlib.models.base import as_json, config_of, evaluating
 from attnlib.places import in_words
@@ -206,16 +207,13 @@ class Run:
             torch.random.fork_rng([self.device] if self.device.type == "cuda" else []),
         ):
             found = evaluation(self.model)
-            if not hasattr(found, "items"):
-                raise ValueError(f"evaluate should return numbers by name, as a dictionary; got {found!r}")
+            check(hasattr(found, "items"), "evaluate must return numbers by name, a dictionary", found)
             metrics = {name: float(value) for name, value in found.items()}
         for of in ("metric", *["plateau_of"] * bool(self.plan.plateau_of)):
-            if (name := getattr(self.plan, of)) not in metrics:
-                raise ValueError(f"evaluate must return {name!r} (plan.{of}), not only {list(metrics)}")
-        if taken := RESERVED & metrics.keys():
-            raise ValueError(
-                f"evaluate returned {sorted(taken)}, names of the training's own columns: rename them"
-            )
+            name = getattr(self.plan, of)
+            check(name in metrics, f"evaluate must return {name!r} (plan.{of})", list(metrics))
+        taken = RESERVED & metrics.keys()
+        check(not taken, "evaluate must not return names of the training's own columns", sorted(taken))
         return metrics
 
     def _save(self, improved: bool) -> None:

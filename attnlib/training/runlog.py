@@ -15,7 +15,7 @@ from torch import nn
 from tqdm.contrib.logging import logging_redirect_tqdm
 
 from attnlib.models.base import config_of
-from attnlib.places import CheckpointError, in_words, refuse_endless
+from attnlib.places import CheckpointError, check_regular_file, in_words
 from attnlib.training.plan import History, Plan
 
 log = logging.getLogger("attnlib.training")
@@ -56,7 +56,7 @@ def logging_to(folder: str | Path | None, progress: bool) -> Iterator[None]:
         if folder is not None:
             with in_words(place := Path(folder) / "log.txt"):
                 if place.exists():
-                    refuse_endless(place)
+                    check_regular_file(place)
                 handler = logging.FileHandler(place)
             file = stack.enter_context(contextlib.closing(handler))
             file.setFormatter(logging.Formatter("%(asctime)s %(message)s"))

@@ -29,6 +29,7 @@ import torch
 from jaxtyping import Bool, Int64
 from torch import Tensor, nn
 
+from attnlib.checks import check, check_at_least, check_between
 from attnlib.generators.base import IGNORE, Batch
 
 
@@ -51,10 +52,8 @@ class ShareUpTo:
 
     def __post_init__(self) -> None:
         """Refuse what is no share."""
-        if not 0 <= self.end <= 1 or self.steps < 1:
-            raise ValueError(
-                f"the last share should be in [0, 1], over at least 1 step; got {self.end} and {self.steps}"
-            )
+        check_between(0, 1, end=self.end)
+        check_at_least(1, steps=self.steps)
 
     def __call__(self, step: int) -> float:
         """The share at a step."""
@@ -82,10 +81,7 @@ class WithOwnPredictions:
     def __call__(self, step: int) -> MixedBatch:
         """The batch of a step."""
         batch, share = self.batch_at(step), self.share_at(step)
-        if not 0 <= share <= 1:
-            raise ValueError(
-                f"the share of own predictions should be in [0, 1]; it is {share} at step {step}"
-            )
+        check_between(0, 1, **{f"the share at step {step}": share})
         coins = np.random.default_rng([self.seed, step]).random(batch.input_ids.shape) < share
         own = torch.from_numpy(coins) & batch.attention_mask
         own[:, 0] = False
@@ -101,16 +97,13 @@ with_own_predictions = WithOwnPredictions
 def mixed_inputs(model: nn.Module, batch: MixedBatch) -> Int64[Tensor, "batch token"]:
     """What the second pass reads: the tokens of `batch`, those of `own` as the model predicts them."""
     if batch.own is None:
-        raise ValueError("this batch has no coins: make batches by with_own_predictions(batch_at, share_at)")
+        raise ValueError("a batch must be of with_own_predictions(batch_at, share_at); got another")
     with torch.no_grad():
         logits = model(**batch.inputs).logits
     config: Any = getattr(model, "config", None)
     vocabulary = getattr(config, "vocabulary", logits.shape[-1])
-    if logits.shape[-1] != vocabulary:
-        raise ValueError(
-            f"the model reads {vocabulary} ids and predicts {logits.shape[-1]} classes: a prediction can "
-            "stand for a token only if they are the same"
-        )
+    n = logits.shape[-1]
+    check(n == vocabulary, f"a model must predict the {vocabulary} ids that it reads", n)
     predicted = logits.argmax(-1).roll(1, dims=1)
     return torch.where(batch.own, predicted, batch.input_ids)
 

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import traitlets
 
+from attnlib.checks import check, check_mask, check_one_of, check_shape
 from attnlib.stats.ragged import numpy_of
-from attnlib.widgets.encoding import checked_tokens
+from attnlib.widgets.encoding import check_tokens
 from attnlib.widgets.front_end import front_end
-from attnlib.widgets.naming import checked_text, checked_texts
+from attnlib.widgets.naming import check_label, check_texts
 from attnlib.widgets.over_training import Curves, Parts, Steps
 from attnlib.widgets.scores import Scored, Scores, ScoresOverTraining
 
@@ -52,41 +53,34 @@ class AlignedSentence(Scored):
         truth: Any = None,
     ) -> "AlignedSentence":
         """Checks; `AlignmentExplorer` describes the parts."""
-        keys = checked_tokens("source", source)
-        lines = tuple(checked_tokens("targets", each) for each in targets)
-        if len({len(line) for line in lines}) != 1 or len(lines) not in (1, checkpoints):
-            raise ValueError(
-                f"targets must be {checkpoints} lists of tokens, one for every checkpoint, of one length; "
-                f"got lengths {[len(line) for line in lines]}."
-            )
+        keys = check_tokens("source", source)
+        lines = tuple(check_tokens("targets", each) for each in targets)
+        lengths = [len(line) for line in lines]
+        fits = len({*lengths}) == 1 and len(lines) in (1, checkpoints)
+        check(fits, f"targets must be one or {checkpoints} lists of tokens, of one length", lengths)
         cells = (len(lines[0]), len(keys))
         flat = {}
         for name, score in scores.items():
             values = numpy_of(score)
-            if values.shape[1:] != cells:
-                raise ValueError(
-                    f"score {name!r} has shape {values.shape}; it must be [checkpoint target source] = "
-                    f"({len(lines)}, {cells[0]}, {cells[1]})."
-                )
+            wanted = (*values.shape[:1], *cells)
+            check_shape(wanted, "[checkpoint target source]", **{f"score {name!r}": values})
             flat[name] = values.reshape(len(values), -1)
         known = None if truth is None else numpy_of(truth)
-        if known is not None and (known.shape != cells or known.dtype != bool):
-            raise ValueError(
-                f"truth must be bool [target source] = {cells}; got {known.dtype} {known.shape}."
-            )
+        if known is not None:
+            check_mask(cells, "[target source]", truth=known)
         made = Scores.of(flat, cells[0] * cells[1], checkpoints)
         texts: Any
         if isinstance(written, Mapping):
-            if unknown := set(written) - set(flat):
-                raise ValueError(f"written has texts of {sorted(unknown)}; the scores are {', '.join(flat)}.")
+            for name in written:
+                check_one_of(flat, **{"a name in written": name})
             texts = {
-                name: checked_texts(f"written of {name!r}", each, made.checkpoints, "the scores")
+                name: check_texts(f"written of {name!r}", each, made.checkpoints, "the scores")
                 for name, each in written.items()
             }
         else:
-            texts = checked_texts("written", written, made.checkpoints, "the scores")
+            texts = check_texts("written", written, made.checkpoints, "the scores")
         places = None if known is None else tuple(np.flatnonzero(known).tolist())
-        return cls(label, made, keys, lines, places, texts, checked_text("expected", expected), typed)
+        return cls(label, made, keys, lines, places, texts, check_label("expected", expected), typed)
 
 
 class AlignmentExplorer(ScoresOverTraining):
@@ -122,10 +116,6 @@ class AlignmentExplorer(ScoresOverTraining):
             quantity; by default, colours go from the least to the largest of each row at first, since a score
             that is nearly the same everywhere else would be a map of one colour.
         nouns: what the source is called, and what the model makes of it.
-
-    Raises:
-        ValueError: shapes that disagree, NaN, steps that do not grow, a curve or translations of another
-            length; the message names the sentence or the curve. Nouns that are not two words.
 
     Example:
         >>> import torch
@@ -171,8 +161,8 @@ class AlignmentExplorer(ScoresOverTraining):
         one_scale: bool = False,
         nouns: tuple[str, str] = NOUNS,
     ) -> None:
-        if isinstance(nouns, str) or [type(noun) for noun in nouns] != [str, str] or not all(nouns):
-            raise ValueError(f"nouns must be two words, such as {NOUNS}; got {nouns!r}.")
+        fits = not isinstance(nouns, str) and [type(noun) for noun in nouns] == [str, str] and all(nouns)
+        check(fits, f"nouns must be two words, such as {NOUNS}", nouns)
         self._noun, _ = nouns
         how: dict[str, Any] = {"checkpoint": checkpoint, "item": item, "shown": shown}
         super().__init__(sentences, steps, curves, title, translate, **how)

@@ -14,8 +14,8 @@ from jaxtyping import UInt8
 from attnlib.widgets.encoding import (
     Array,
     References,
-    checked_tokens,
-    checked_weights,
+    check_tokens,
+    check_weights,
     deflate,
     dequantise,
     packed_masks,
@@ -59,9 +59,9 @@ class Attention(Item):
         query_tokens: Sequence[str] | None = None,
     ) -> Attention:
         """Checks and packs one checkpoint; `AttentionExplorer` describes the arguments."""
-        keys = checked_tokens("tokens", tokens)
-        queries = None if query_tokens is None else checked_tokens("query_tokens", query_tokens)
-        values = checked_weights(attentions, len(keys if queries is None else queries), len(keys))
+        keys = check_tokens("tokens", tokens)
+        queries = None if query_tokens is None else check_tokens("query_tokens", query_tokens)
+        values = check_weights(attentions, len(keys if queries is None else queries), len(keys))
         return cls(label, keys, queries, quantise(values)[None], *packed_masks(references, values.shape))
 
     @cached_property

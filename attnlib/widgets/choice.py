@@ -9,6 +9,7 @@ from typing import Any
 import ipywidgets
 
 from attnlib.attended import is_attended
+from attnlib.checks import check_one_of
 
 VIEW = "application/vnd.jupyter.widget-view+json"
 """Kind of what JupyterLab shows live, and a page without a kernel leaves out."""
@@ -33,12 +34,8 @@ class Choice:
             options: what there is to choose from, each with what it is called.
             value: what is shown at first, and in a page.
             label: in front of the list.
-
-        Raises:
-            ValueError: the value is none of the options.
         """
-        if value not in (values := [each for _, each in options]):
-            raise ValueError(f"value must be one of {values}; got {value!r}")
+        check_one_of([each for _, each in options], value=value)
         self._draw = draw
         self._list = {"options": list(options), "value": value, "description": label}
         self.shown = draw(value)

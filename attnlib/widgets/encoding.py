@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from jaxtyping import Float, UInt8
 
+from attnlib.checks import check, check_finite, check_mask, check_shape, check_some
 from attnlib.stats.ragged import numpy_of
 
 Array = torch.Tensor | np.ndarray
@@ -45,53 +46,25 @@ def deflate(steps: UInt8[np.ndarray, "*shape"]) -> bytes:
     return packer.compress(steps.tobytes()) + packer.flush()
 
 
-def checked_tokens(name: str, tokens: Sequence[str]) -> tuple[str, ...]:
+def check_tokens(name: str, tokens: Sequence[str]) -> tuple[str, ...]:
     """The tokens; ValueError unless they are strings, one or more."""
-    if isinstance(tokens, str):
-        raise ValueError(
-            f"{name} must be a list of strings, one per token; got one string. "
-            f"For one token per character pass list({tokens[:12]!r})."
-        )
-    if wrong := [token for token in tokens if not isinstance(token, str)]:
-        raise ValueError(
-            f"{name} must be strings; got {wrong[0]!r} ({type(wrong[0]).__name__}). "
-            f"Token ids become strings by tokenizer.convert_ids_to_tokens(ids)."
-        )
-    if not len(tokens):
-        raise ValueError(f"{name} is empty; there must be at least one token.")
+    fits = not isinstance(tokens, str) and all(isinstance(token, str) for token in tokens)
+    check(fits, f"{name} must be a list of strings, one per token", tokens)
+    check_some(**{name: tokens})
     return tuple(tokens)
 
 
-def checked_weights(attentions: Array, queries: int, keys: int) -> Float[np.ndarray, "layer head query key"]:
+def check_weights(attentions: Array, queries: int, keys: int) -> Float[np.ndarray, "layer head query key"]:
     """The weights, cut to [0, 1]; ValueError unless they fit the tokens and lie there, up to `ROUNDING`."""
     values = numpy_of(attentions)
-    if values.ndim != 4:
-        hint = (
-            "take one of the batch, attentions[0]" if values.ndim == 5 else "add the missing axes with None"
-        )
-        raise ValueError(
-            f"attentions must have the four axes [layer head query key]; got shape {values.shape}: {hint}."
-        )
-    if values.shape[2:] != (queries, keys):
-        raise ValueError(
-            f"attentions of shape {values.shape} have {values.shape[2]} queries and {values.shape[3]} keys, "
-            f"but there are {queries} query tokens and {keys} key tokens. "
-            "Cut the padding off, or pass query_tokens when queries and keys are different sequences."
-        )
-    if 0 in values.shape:
-        raise ValueError(f"attentions of shape {values.shape} hold no layer or no head; there must be one.")
+    check(values.ndim == 4, "attentions must be [layer head query key], of one text", values.shape)
+    check_shape((*values.shape[:2], queries, keys), "[layer head query key]", attentions=values)
+    check(values.size, "attentions must have a layer and a head", values.shape)
     values = values.astype(np.float64)
-    if not np.isfinite(values).all():
-        place = tuple(int(i) for i in np.argwhere(~np.isfinite(values))[0])
-        raise ValueError(
-            f"attentions hold {values[place]} at [layer head query key] = {list(place)}; weights must be "
-            "finite. A row that may attend to nothing should be all zeros: torch.nan_to_num(attentions)."
-        )
-    if values.min() < -ROUNDING or values.max() > 1 + ROUNDING:
-        raise ValueError(
-            f"attentions must lie in [0, 1]; got values from {values.min():.3g} to {values.max():.3g}. "
-            "Pass the weights after the softmax, not the scores before it."
-        )
+    check_finite("[layer head query key]", attentions=values)
+    ends = (values.min(), values.max())
+    within = min(ends) >= -ROUNDING and max(ends) <= 1 + ROUNDING
+    check(within, "attentions must be from 0 to 1, as softmax gives them", ends)
     return values.clip(0, 1)
 
 
@@ -112,21 +85,9 @@ def packed_masks(
     masks: dict[bytes, int] = {}
     mask_of = [[-1] * heads for _ in range(layers)]
     for (layer, head), reference in each.items():
-        if not (0 <= layer < layers and 0 <= head < heads):
-            raise ValueError(
-                f"references has a key {(layer, head)}, but layers run from 0 to {layers - 1} "
-                f"and heads from 0 to {heads - 1}."
-            )
+        fits = 0 <= layer < layers and 0 <= head < heads
+        check(fits, f"references must be of layers below {layers} and heads below {heads}", (layer, head))
         mask = numpy_of(reference)
-        if mask.shape != tuple(cells):
-            raise ValueError(
-                f"the reference of layer {layer}, head {head} has shape {mask.shape}; "
-                f"it must be [query key] = {tuple(cells)}, like the attentions."
-            )
-        if mask.dtype != bool:
-            raise ValueError(
-                f"the reference of layer {layer}, head {head} has dtype {mask.dtype}; it must be bool: "
-                "True where the query should look. Pass reference.bool() or reference > 0."
-            )
+        check_mask(cells, "[query key]", **{f"the reference of layer {layer}, head {head}": mask})
         mask_of[layer][head] = masks.setdefault(np.packbits(mask).tobytes(), len(masks))
     return tuple(masks), tuple(tuple(row) for row in mask_of)

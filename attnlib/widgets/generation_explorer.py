@@ -15,11 +15,12 @@ import torch
 import traitlets
 from jaxtyping import Float, UInt8
 
+from attnlib.checks import check, check_at_least, check_finite, check_mask
 from attnlib.pieces import pieces
 from attnlib.rollout import UNINFORMATIVE, GenerativeRollout, stream_with_rollout
 from attnlib.rollout.generative import Ignore, describe
 from attnlib.stats.ragged import numpy_of
-from attnlib.widgets.encoding import ROUNDING, Array, checked_tokens, deflate, quantise
+from attnlib.widgets.encoding import ROUNDING, Array, check_tokens, deflate, quantise
 from attnlib.widgets.explorer import Asking, Examples, Item, strongest
 from attnlib.widgets.front_end import front_end
 
@@ -56,9 +57,9 @@ class Recording(Item):
         ignored: Array | Sequence[bool] | None = None,
     ) -> "Recording":
         """Checks and packs; `GenerationExplorer` describes the arguments."""
-        prompt = checked_tokens("prompt_words", prompt_words)
-        generated = checked_tokens("generated_words", generated_words)
-        values = _checked(matrix, len(generated), len(prompt))
+        prompt = check_tokens("prompt_words", prompt_words)
+        generated = check_tokens("generated_words", generated_words)
+        values = _check_matrix(matrix, len(generated), len(prompt))
         shares = bool(values.sum(1).max() <= 1 + ROUNDING)
         scale = 1.0 if shares else float(values.max())
         packed = deflate(stored(values, scale, shares))
@@ -291,28 +292,16 @@ def flattest(parts: Mapping[str, Mapping[str, Any]]) -> int:
     return shares.index(min(shares))
 
 
-def _checked(matrix: Array, generated: int, prompt: int) -> Float[np.ndarray, "generated prompt layer"]:
+def _check_matrix(matrix: Array, generated: int, prompt: int) -> Float[np.ndarray, "generated prompt layer"]:
     values = numpy_of(matrix).astype(np.float64)
-    if values.ndim != 3 or values.shape[:2] != (generated, prompt) or not values.shape[2]:
-        raise ValueError(
-            f"matrix must be [generated prompt layer] = [{generated} {prompt} layers], as many as there are "
-            f"words, with at least one layer; got shape {values.shape}."
-        )
-    wrong = np.argwhere(~(np.isfinite(values) & (values >= -ROUNDING)))
-    if len(wrong):
-        place = tuple(int(i) for i in wrong[0])
-        raise ValueError(
-            f"matrix holds {values[place]:.3g} at [generated prompt layer] = {list(place)}; its values must "
-            "be finite and not negative."
-        )
+    fits = values.shape[:2] == (generated, prompt) and values.ndim == 3 and values.shape[2]
+    check(fits, f"matrix must be [generated prompt layer] = [{generated} {prompt} layers]", values.shape)
+    check_finite("[generated prompt layer]", matrix=values)
+    check_at_least(-ROUNDING, matrix=values.min(initial=0))
     return values.clip(min=0)
 
 
 def _hidden(ignored: Array | Sequence[bool] | None, prompt: int) -> tuple[int, ...]:
     flags = numpy_of([False] * prompt if ignored is None else ignored)
-    if flags.shape != (prompt,) or flags.dtype != bool:
-        raise ValueError(
-            f"ignored must be bool, one for each of the {prompt} prompt tokens; got {flags.dtype} of shape "
-            f"{flags.shape}. Pass ~result.informative()."
-        )
+    check_mask((prompt,), "[prompt]", ignored=flags)
     return tuple(np.flatnonzero(flags).tolist())

@@ -8,11 +8,12 @@ import numpy as np
 import traitlets
 from jaxtyping import Bool
 
+from attnlib.checks import check, check_between, check_mask, check_one_of, check_shape
 from attnlib.stats.plausibility import comparable
 from attnlib.stats.ragged import numpy_of
-from attnlib.widgets.encoding import Array, checked_tokens
+from attnlib.widgets.encoding import Array, check_tokens
 from attnlib.widgets.front_end import front_end
-from attnlib.widgets.naming import checked_text, counted, named
+from attnlib.widgets.naming import check_label, counted, named
 from attnlib.widgets.scores import Scored, Scores, ScoresExplorer
 
 
@@ -53,24 +54,21 @@ class Question(Scored):
         missing: Mapping[str, str] | None = None,
     ) -> "Question":
         """Checks; `MeasureExplorer` describes the parts."""
-        words = checked_tokens("tokens", tokens)
+        words = check_tokens("tokens", tokens)
         flat = {name: numpy_of(score) for name, score in scores.items()}
         n = len(words)
         needed = _mask("truth", np.zeros(n, bool) if truth is None else truth, n)
         among = _mask("candidates", np.ones(n, bool) if candidates is None else candidates, n)
-        if (outside := np.flatnonzero(needed & ~among)).size:
-            raise ValueError(f"truth must be candidates; tokens {outside.tolist()} are not.")
-        if not 0 <= query < n:
-            raise ValueError(f"query must be a place from 0 to {n - 1}; got {query}.")
+        check(not (needed & ~among).any(), "truth must be candidates only", np.flatnonzero(needed & ~among))
+        check_between(0, n - 1, query=query)
         for name, score in flat.items():
-            if score.shape != (n,):
-                raise ValueError(f"score {name!r} must have the shape [token] = ({n},); got {score.shape}.")
+            check_shape((n,), "[token]", **{f"score {name!r}": score})
         return cls(
             label,
             Scores.of({name: np.where(among, score, 0.0)[None] for name, score in flat.items()}, n, 1),
             words,
-            checked_text("predicted", predicted) or "",
-            checked_text("expected", expected),
+            check_label("predicted", predicted) or "",
+            check_label("expected", expected),
             None if truth is None else tuple(np.flatnonzero(needed).tolist()),
             tuple(np.flatnonzero(among).tolist()),
             query,
@@ -145,10 +143,8 @@ class MeasureExplorer(ScoresExplorer):
         noun: str = "Method",
         written: Sequence[str] = (),
     ) -> None:
-        if written and len(written) != len(questions):
-            raise ValueError(
-                f"written must be a word for each of {len(questions)} questions; got {len(written)} words."
-            )
+        fits = not written or len(written) == len(questions)
+        check(fits, f"written must be {len(questions)} words, one per question", written)
         super().__init__(title=title, noun=noun, written=[*written])
         items = named(Question.of, "question", questions)
         every = list(dict.fromkeys(name for each in items for name in (*each.scores.values, *each.missing)))
@@ -160,10 +156,7 @@ class MeasureExplorer(ScoresExplorer):
 
     @traitlets.validate("first", "second")
     def _known(self, proposal: dict[str, Any]) -> str:
-        if proposal["value"] not in self.names:
-            raise ValueError(
-                f"there is no measure {proposal['value']!r}; the questions have {', '.join(self.names)}."
-            )
+        check_one_of(self.names, **{proposal["trait"].name: proposal["value"]})
         return str(proposal["value"])
 
     def _sizes(self) -> str:
@@ -172,8 +165,7 @@ class MeasureExplorer(ScoresExplorer):
 
 def _mask(name: str, given: Array, n: int) -> Bool[np.ndarray, " token"]:
     mask = numpy_of(given)
-    if mask.shape != (n,) or mask.dtype != bool:
-        raise ValueError(f"{name} must be bool [token] = ({n},); got {mask.dtype} {mask.shape}.")
+    check_mask((n,), "[token]", **{name: mask})
     return mask
 
 

@@ -21,6 +21,7 @@ import torch
 import traitlets
 from torch import Tensor, nn
 
+from attnlib.checks import check, check_one_of
 from attnlib.generators.algorithmic import StringReversalGenerator
 from attnlib.generators.arithmetic import Arithmetic
 from attnlib.generators.arithmetic.writing import CHARACTERS
@@ -29,7 +30,7 @@ from attnlib.models.attention import evaluating
 from attnlib.models.base import config_of
 from attnlib.models.transformer import Transformer, head_names
 from attnlib.widgets.attention_explorer import AttentionView
-from attnlib.widgets.encoding import checked_tokens, deflate
+from attnlib.widgets.encoding import check_tokens, deflate
 from attnlib.widgets.explorer import Item
 from attnlib.widgets.front_end import front_end
 from attnlib.widgets.naming import counted, named, seen
@@ -91,19 +92,16 @@ class PackedModel(Item):
                 "the page computes learned, sinusoidal or no positions, and this model's are rotary. It can "
                 "be shown by what it attended to: AttentionExplorer"
             )
-        if isinstance(texts, str) or not texts:
-            raise ValueError(f"texts must be a list of one text or more to begin with; got {texts!r}")
+        check(not isinstance(texts, str) and texts, "texts must be a list of at least one text", texts)
         weights = {name: value.detach().cpu().float() for name, value in model.state_dict().items()}
-        if broken := [name for name, value in weights.items() if not value.isfinite().all()]:
-            raise ValueError(f"its weights are not finite: {', '.join(broken)}")
-        if unknown := [name for name in heads or {} if name not in model.head_names]:
-            raise ValueError(
-                f"heads names {', '.join(unknown)}; the model's are {', '.join(model.head_names)}"
-            )
+        broken = [name for name, value in weights.items() if not value.isfinite().all()]
+        check(not broken, "weights must be finite", broken)
+        for name in heads or {}:
+            check_one_of(model.head_names, heads=name)
         half = all(torch.equal(value.half().float(), value) for value in weights.values())
         told = _told(model, task)
         for text in texts:
-            checked(model, task, text)
+            check_asked(model, task, text)
         told["texts"] = [_known(task, text) for text in dict.fromkeys(texts)]
         return cls(
             label,
@@ -211,16 +209,14 @@ class ModelExplorer(AttentionView):
     ) -> None:
         super().__init__(title=title, show_reference=show_reference, first=first)
         for label, each in models.items() if first == "strength" else ():
-            if not isinstance(each["task"], StringReversalGenerator):
-                raise ValueError(
-                    f"model {label!r}: the strength stands first of models that reverse strings only"
-                )
+            fits = isinstance(each["task"], StringReversalGenerator)
+            check(fits, "first must be strength for string reversal only", label)
         self._show(named(PackedModel.of, "model", models), item)
         label, shown = list(models.items())[self.item]
         if text:
-            (text,) = checked_tokens("text", [text])
+            (text,) = check_tokens("text", [text])
             try:
-                checked(shown["model"], shown["task"], text)
+                check_asked(shown["model"], shown["task"], text)
             except ValueError as error:
                 raise ValueError(f"model {label!r}: {error}") from error
         self.text = text or self._shown["task"]["texts"][0]["text"]
@@ -244,7 +240,7 @@ class ModelExplorer(AttentionView):
         return f"{counted(len(self.items), 'model')}, {labels}"
 
 
-def checked(model: Transformer, task: Asked, text: str) -> None:
+def check_asked(model: Transformer, task: Asked, text: str) -> None:
     """Refuse a text that is not of the task, or longer than the model can read."""
     if isinstance(task, Language):
         task.encode(text)
@@ -338,10 +334,8 @@ def _reversal(model: Transformer, task: StringReversalGenerator) -> dict[str, An
     ids = tokenizer.convert_tokens_to_ids([*task.charset, "="])
     first, *_, equals = ids
     example = task.annotate(f"{task.charset[0]}={task.charset[0]}").input_ids.tolist()
-    if example != [tokenizer.bos_token_id, first, equals, first]:
-        raise ValueError(
-            "the page reverses strings without instruction, examples or chat, a token per symbol"
-        )
+    fits = example == [tokenizer.bos_token_id, first, equals, first]
+    check(fits, "strings must be without instruction, examples or chat, a token per symbol", example)
     return {
         "kind": "reversal",
         "symbols": task.charset,

@@ -5,6 +5,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from attnlib.checks import check, check_some
+
 Shown = TypeVar("Shown")
 
 _UNSEEN = re.compile(
@@ -29,16 +31,12 @@ def named(
     parts = [each for each in takes if each.name not in settings]
     needed = [each.name for each in parts if each.default is each.empty]
     optional = [each.name for each in parts if each.name not in needed]
-    if not shown:
-        raise ValueError(f"{noun}s is empty; there must be at least one {{label: {{{', '.join(needed)}}}}}.")
+    check_some(**{f"{noun}s": shown})
     built = []
     for label, given in shown.items():
-        if not set(needed) <= set(given) <= {*needed, *optional}:
-            raise ValueError(
-                f"{noun} {label!r} must hold {_listed(needed)}"
-                f"{', and may hold ' + _listed(optional) if optional else ''}; "
-                f"got {', '.join(map(str, given)) or 'nothing'}."
-            )
+        fits = set(needed) <= set(given) <= {*needed, *optional}
+        also = f", and may hold {_listed(optional)}" if optional else ""
+        check(fits, f"{noun} {label!r} must hold {_listed(needed)}{also}", [*given])
         try:
             built.append(build(seen(label), **given, **settings))
         except ValueError as error:
@@ -46,19 +44,16 @@ def named(
     return built
 
 
-def checked_texts(name: str, texts: Any, count: int, of: str) -> tuple[str, ...]:
+def check_texts(name: str, texts: Any, count: int, of: str) -> tuple[str, ...]:
     """The texts, if they are one string for every checkpoint."""
-    if isinstance(texts, str) or [type(text) for text in texts] != [str] * count:
-        raise ValueError(
-            f"{name} must be a list of {count} strings, one for every checkpoint of {of}; got {texts!r}."
-        )
+    fits = not isinstance(texts, str) and [type(text) for text in texts] == [str] * count
+    check(fits, f"{name} must be a list of {count} strings, one per checkpoint of {of}", texts)
     return tuple(texts)
 
 
-def checked_text(name: str, text: Any) -> str | None:
+def check_label(name: str, text: Any) -> str | None:
     """A text, or None where there is none; anything else is refused."""
-    if not (text is None or isinstance(text, str)):
-        raise ValueError(f"{name} must be a string or None; got {text!r}.")
+    check(text is None or isinstance(text, str), f"{name} must be a string or None", text)
     return text
 
 

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 import traitlets
 
+from attnlib.checks import check
 from attnlib.stats.ragged import numpy_of
 from attnlib.widgets.encoding import Array
 from attnlib.widgets.explorer import Asking, nobody
@@ -45,15 +46,15 @@ class OverTraining(Asking):
         **traits: Any,
     ) -> None:
         super().__init__(title=title, asks=answer is not None, **traits)
-        self.steps = checked_steps(steps)
-        self.curves = [checked_curve(name, curve, self.steps) for name, curve in (curves or {}).items()]
+        self.steps = check_steps(steps)
+        self.curves = [check_curve(name, curve, self.steps) for name, curve in (curves or {}).items()]
         count = len(self.steps)
         self.checkpoint = checkpoint + count if -count <= checkpoint < 0 else checkpoint  # -1 is the last
         self._answer = answer or nobody
-        self._recorded, self._typed = self._checked(recorded), dict[str, Any]()
+        self._recorded, self._typed = self._check_items(recorded), dict[str, Any]()
         self._show(self._all, item)
 
-    def _checked(self, shown: Mapping[str, Parts], typed: bool = False) -> list[Any]:
+    def _check_items(self, shown: Mapping[str, Parts], typed: bool = False) -> list[Any]:
         return named(type(self)._pack, self._noun, shown, checkpoints=len(self.steps), typed=typed)
 
     @property
@@ -68,46 +69,34 @@ class OverTraining(Asking):
         text = text.strip()
         line = " ".join(text.split())
         label = line if len(line) <= LONGEST_LABEL else f"{line[: LONGEST_LABEL - 1].rstrip()}…"
-        (item,) = self._checked({label: self._answer(text)}, typed=True)
+        (item,) = self._check_items({label: self._answer(text)}, typed=True)
         self._typed.pop(text, None)
         self._typed[text] = item
         self._show(self._all, len(self._all) - 1)
 
 
-def checked_steps(steps: Steps) -> list[float | int]:
+def check_steps(steps: Steps) -> list[float | int]:
     """The steps as plain numbers; there must be one at least, and they must grow."""
     values = numpy_of(steps)
-    if values.ndim != 1 or not len(values) or values.dtype.kind not in "iuf" or not np.isfinite(values).all():
-        raise ValueError(
-            f"steps must be a list of at least one number, one for every checkpoint; got {steps!r}."
-        )
-    if (np.diff(values) <= 0).any():
-        at = int(np.argmax(np.diff(values) <= 0))
-        raise ValueError(
-            f"steps must grow from checkpoint to checkpoint; got {values[at]} before {values[at + 1]}."
-        )
+    fits = values.ndim == 1 and len(values) and values.dtype.kind in "iuf" and np.isfinite(values).all()
+    check(fits and (np.diff(values) > 0).all(), "steps must be at least one number, and grow", steps)
     return values.tolist()
 
 
-def checked_curve(name: str, curve: Curve, steps: list[float | int]) -> dict[str, Any]:
+def check_curve(name: str, curve: Curve, steps: list[float | int]) -> dict[str, Any]:
     """A curve as the front end reads it; what is not finite becomes a gap.
 
     It is a value for every checkpoint, or ``{step: value}`` where it was measured at other steps.
     """
     if isinstance(curve, Mapping):
-        places, values = checked_steps(list(curve)), list(curve.values())
-        if places[0] < steps[0] or places[-1] > steps[-1]:
-            raise ValueError(
-                f"curve {name!r} runs from step {places[0]} to {places[-1]}, but the checkpoints from "
-                f"{steps[0]} to {steps[-1]}. Cut the curve, or record a checkpoint at its ends."
-            )
+        places, values = check_steps(list(curve)), list(curve.values())
+        within = steps[0] <= places[0] and places[-1] <= steps[-1]
+        demand = f"curve {name!r} must run within the checkpoints' steps, {steps[0]} to {steps[-1]}"
+        check(within, demand, (places[0], places[-1]))
     else:
         places, values = steps, list(curve)
-        if len(values) != len(steps):
-            raise ValueError(
-                f"curve {name!r} has {len(values)} values for {len(steps)} checkpoints. Give one for "
-                "each, or {step: value} where it was measured at other steps."
-            )
+        fits = len(values) == len(steps)
+        check(fits, f"curve {name!r} must have {len(steps)} values, or be {{step: value}}", len(values))
     numbers = [float("nan") if value is None else float(value) for value in values]
     return {
         "name": name,

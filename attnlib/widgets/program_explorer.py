@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import traitlets
 
+from attnlib.checks import check_between
 from attnlib.widgets.encoding import deflate
 from attnlib.widgets.explorer import Explorer, Item
 from attnlib.widgets.front_end import front_end
@@ -43,9 +44,8 @@ class ShownProgram(Item):
     @classmethod
     def of(cls, label: str, *, program: Any, text: str, query: int) -> "ShownProgram":
         """Checks; `ProgramExplorer` describes the parts."""
-        checked_input(text, program.alphabet, program.length)
-        if not 1 <= query <= program.length:
-            raise ValueError(f"query must be a position from 1 to {program.length}; got {query}.")
+        check_input(text, program.alphabet, program.length)
+        check_between(1, program.length, query=query)
         used, lines, told, cells = program.used(), iter(program.lines()), [], []
         for number, each in enumerate(program.variables):
             matrices = {"relation": each.relation, "allowed": each.allowed, "table": each.table}
@@ -122,7 +122,7 @@ class ProgramExplorer(Explorer):
         text = str(proposal["value"])
         if text and self.items:
             try:
-                checked_input(text, self._shown["alphabet"], self._shown["length"])
+                check_input(text, self._shown["alphabet"], self._shown["length"])
             except ValueError as error:
                 raise traitlets.TraitError(str(error)) from None
         return text
@@ -134,7 +134,7 @@ class ProgramExplorer(Explorer):
         return counted(len(self.items), "program")
 
 
-def checked_input(text: str, alphabet: int, length: int) -> None:
+def check_input(text: str, alphabet: int, length: int) -> None:
     """Refuse a text that is no input of a program of so many symbols and positions."""
     letters = LETTERS[:alphabet]
     if not re.fullmatch(f"[{letters}]{{{length}}}", text):

@@ -15,10 +15,11 @@ import numpy as np
 import traitlets
 from jaxtyping import Float, UInt8
 
+from attnlib.checks import check_finite, check_one_of, check_shape, check_some
 from attnlib.stats.ragged import numpy_of
-from attnlib.widgets.encoding import checked_tokens, deflate, quantise
+from attnlib.widgets.encoding import check_tokens, deflate, quantise
 from attnlib.widgets.explorer import Explorer, Item, strongest
-from attnlib.widgets.naming import checked_text, checked_texts, counted
+from attnlib.widgets.naming import check_label, check_texts, counted
 from attnlib.widgets.over_training import OverTraining
 
 TRUTH = "true relevance"
@@ -41,13 +42,12 @@ class Scores:
     @classmethod
     def of(cls, scores: Mapping[str, Any], places: int, checkpoints: int, truth: Any = None) -> "Scores":
         """Checks scores ``[checkpoint place]``, and the true ones, ``[place]``, where they are known."""
-        if not scores:
-            raise ValueError("there is no score; give at least one, such as {'alpha': [checkpoint token]}.")
+        check_some(scores=scores)
         arrays = {name: numpy_of(each) for name, each in scores.items()}
         count = 1 if all(each.shape[:1] == (1,) for each in arrays.values()) else checkpoints
-        values = {name: _checked(name, each, (count, places)) for name, each in arrays.items()}
+        values = {name: _check_score(name, each, (count, places)) for name, each in arrays.items()}
         if truth is not None:
-            values[TRUTH] = _checked(TRUTH, numpy_of(truth)[None], (1, places))
+            values[TRUTH] = _check_score(TRUTH, numpy_of(truth)[None], (1, places))
         return cls(values, count)
 
     def negative(self) -> list[str]:
@@ -114,10 +114,10 @@ class Document(Scored):
         true_relevance: Any = None,
     ) -> "Document":
         """Checks; `DynamicsExplorer` describes the parts."""
-        words = checked_tokens("tokens", tokens)
+        words = check_tokens("tokens", tokens)
         values = Scores.of(scores, len(words), checkpoints, true_relevance)
-        labels = checked_texts("predicted", predicted, values.checkpoints, "the scores")
-        return cls(label, values, words, labels, checked_text("gold", gold), typed)
+        labels = check_texts("predicted", predicted, values.checkpoints, "the scores")
+        return cls(label, values, words, labels, check_label("gold", gold), typed)
 
 
 class ScoresExplorer(Explorer):
@@ -144,10 +144,8 @@ class ScoresOverTraining(OverTraining, ScoresExplorer):
     def __init__(self, *given: Any, shown: Sequence[str] | None, **how: Any) -> None:
         super().__init__(*given, **how)
         names = self._names()
-        if unknown := set(names if shown is None else shown) - set(names):
-            raise ValueError(
-                f"shown has {sorted(unknown)}; the {self._noun}s have scores {', '.join(names)}."
-            )
+        for name in names if shown is None else shown:
+            check_one_of(names, shown=name)
         self.shown = names if shown is None else list(shown)
 
     def _reply(self, text: str) -> None:
@@ -169,18 +167,13 @@ class ScoresOverTraining(OverTraining, ScoresExplorer):
         return self._scores()
 
 
-def _checked(name: str, score: np.ndarray, shape: tuple[int, int]) -> Float[np.ndarray, "checkpoint token"]:
+def _check_score(
+    name: str, score: np.ndarray, shape: tuple[int, int]
+) -> Float[np.ndarray, "checkpoint token"]:
     values = score.astype(np.float64)
-    if values.shape != shape:
-        raise ValueError(
-            f"score {name!r} has shape {values.shape}; it must be [checkpoint token] = {shape}: a number for "
-            "every token at every step, or for every token at the last. Cut the padding off."
-        )
-    if not np.isfinite(values).all():
-        place = [int(i) for i in np.argwhere(~np.isfinite(values))[0]]
-        raise ValueError(
-            f"score {name!r} holds {values[tuple(place)]} at [checkpoint token] = {place}; it must be finite."
-        )
+    axes = "[checkpoint token]"
+    check_shape(shape, axes, **{f"score {name!r}": values})
+    check_finite(axes, **{f"score {name!r}": values})
     return values
 
 

@@ -19,6 +19,7 @@ from typing import Any
 import anywidget
 
 from attnlib.attended import is_attended
+from attnlib.checks import check
 from attnlib.colours import THEMES
 from attnlib.files import write_atomically
 from attnlib.widgets.front_end import FRONT
@@ -80,10 +81,9 @@ class StaticTwin:
         """The widget at its present state as one self-contained piece of HTML."""
         style, state = str(self._css), _json(self._state())
         module, exports = EXPORT.subn("", str(self._esm))
-        if exports != 1:
-            raise ValueError("the front end must hold the line 'export default { render };' exactly once")
-        if "</" in module or "<!--" in module or "</" in style:
-            raise ValueError("the front end must not hold '</' or '<!--': it would end the page's script")
+        check(exports == 1, "the front end must have one line 'export default { render };'", exports)
+        ends = "</" in module or "<!--" in module or "</" in style
+        check(not ends, "the front end must not hold '</' or '<!--', which end a script", self._esm)
         # Equal widgets share this key: each script fills the first place that is still empty, its own.
         key = hashlib.sha256("\0".join((module, style, state)).encode()).hexdigest()[:16]
         script = STAND_IN.replace("KEY", key).replace("STATE", state)

@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy as np
 
+from attnlib.checks import check
 from attnlib.stats.ragged import numpy_of
 from attnlib.widgets.attention_explorer import Attention, AttentionView
-from attnlib.widgets.encoding import checked_tokens, checked_weights, packed_masks, quantise
+from attnlib.widgets.encoding import check_tokens, check_weights, packed_masks, quantise
 from attnlib.widgets.front_end import front_end
-from attnlib.widgets.naming import checked_text, checked_texts, counted
+from attnlib.widgets.naming import check_label, check_texts, counted
 from attnlib.widgets.over_training import Curves, OverTraining, Parts, Steps
 
 
@@ -25,18 +26,16 @@ def problem(
     expected: Any = None,
 ) -> Attention:
     """Checks and packs a problem; `TrainingExplorer` describes the parts."""
-    words, values = checked_tokens("tokens", tokens), numpy_of(attentions)
-    if values.ndim != 5 or len(values) not in (1, checkpoints):
-        raise ValueError(
-            "attentions must be [checkpoint layer head query key] with as many checkpoints as there are "
-            f"steps, {checkpoints}, or one; got shape {values.shape}."
-        )
-    texts = checked_texts("answers", answers, len(values), "attentions")
-    right = checked_text("expected", expected)
+    words, values = check_tokens("tokens", tokens), numpy_of(attentions)
+    fits = values.ndim == 5 and len(values) in (1, checkpoints)
+    axes = "[checkpoint layer head query key]"
+    check(fits, f"attentions must be {axes}, of 1 or {checkpoints} checkpoints", values.shape)
+    texts = check_texts("answers", answers, len(values), "attentions")
+    right = check_label("expected", expected)
     checked = []
     for i, weights in enumerate(values):
         try:
-            checked.append(quantise(checked_weights(weights, len(words), len(words))))
+            checked.append(quantise(check_weights(weights, len(words), len(words))))
         except ValueError as error:
             raise ValueError(f"checkpoint {i}: {error}") from error
     steps = np.stack(checked)

@@ -11,8 +11,8 @@ from typing import Annotated, Any, TypeVar
 import torch
 from pydantic import AfterValidator, Field
 
+from attnlib.checks import hint
 from attnlib.models.devices import pick_device
-from attnlib.naming import hint
 from book.chapters.demands import is_here
 from book.chapters.refusals import shown
 

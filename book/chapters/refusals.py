@@ -17,8 +17,8 @@ from huggingface_hub import try_to_load_from_cache
 from huggingface_hub.utils import HFValidationError, validate_repo_id
 from pydantic import BaseModel, ValidationError
 
-from attnlib.models.pretrained import refuse_missing_folder
-from attnlib.naming import hint
+from attnlib.checks import hint
+from attnlib.models.pretrained import check_model_folder
 from attnlib.places import expanded
 
 WITHOUT_ATTENTION = frozenset({"falcon_mamba", "mamba", "mamba2", "rwkv", "xlstm"})
@@ -54,7 +54,7 @@ def refuse_model_name(name: str, parameter: str = "model", known: Collection[str
     folder = expanded(name)
     config = folder / "config.json" if name and folder.is_dir() else None
     if config is not None:
-        refuse_missing_folder(name)
+        check_model_folder(name)
     else:
         repository, _, revision = name.partition("@")
         try:

@@ -10,7 +10,7 @@ from typing import Any
 import papermill
 import yaml
 
-from attnlib.naming import hint
+from attnlib.checks import hint
 from attnlib.places import content
 
 

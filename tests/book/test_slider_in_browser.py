@@ -120,7 +120,7 @@ def test_every_tile_is_in_sight_and_axe_finds_nothing(opened, dark, width):
 
 
 def test_only_models_that_reverse_strings_can_have_the_slider_first():
-    with pytest.raises(ValueError, match="model 'sort': the strength stands first of models that reverse"):
+    with pytest.raises(ValueError, match="first must be strength for string reversal only"):
         ModelExplorer(shown("rasp_languages", "sort"), first="strength")
 
 

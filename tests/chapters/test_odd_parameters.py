@@ -42,45 +42,28 @@ def of_task(name: str, part: str = "train", **settings: Any) -> dict[str, Any]:
 
 
 LONG = "a" * 999
+TASKS: list[tuple[dict[str, Any], str]] = [
+    (of_task("string_reversal", length=[1, 10**7]), "length must"),
+    (of_task("long_addition", length=[1, 5 * 10**6]), "length must"),
+    (of_task("long_multiplication", length=[1, 3000]), "length must"),
+    (of_task("flip_flop", length=[1, 10**7]), "length must"),
+    (of_task("flip_flop", "ood", length=[1, 10**7]), "the ood settings of flip_flop"),
+    (of_task("string_reversal", length=[1, 3000]), "scratch reads 2,048 characters; got"),
+    (of_task("string_reversal", charset=5), "charset must"),
+    (of_task("string_reversal", charset=[1, 2]), "charset must"),
+    (of_task("flip_flop", use_flip="x"), "use_flip must"),
+    (of_task("long_addition", pad_with_zeros="x"), "pad_with_zeros must"),
+    (of_task("long_multiplication", generate_carry=2), "generate_carry must"),
+    (of_task("long_addition", num_of_nums=[2, 10**6]), "length must"),
+    ({"model": "~nouser/x"}, "model should be a folder that is there, or a name on"),
+]
 ODD: list[tuple[str, dict[str, Any], str]] = [
-    (
-        "algorithmic_reasoning",
-        of_task("string_reversal", length=[1, 10**7]),
-        "got settings for up to 20,000,001",
-    ),
-    (
-        "algorithmic_reasoning",
-        of_task("long_addition", length=[1, 5 * 10**6]),
-        "should have at most 32,768 char",
-    ),
-    ("algorithmic_reasoning", of_task("long_multiplication", length=[1, 3000]), "for up to 36,024,003"),
-    ("algorithmic_reasoning", of_task("flip_flop", length=[1, 10**7]), "for up to 30,000,000"),
-    (
-        "algorithmic_reasoning",
-        of_task("flip_flop", "ood", length=[1, 10**7]),
-        "the ood settings of flip_flop",
-    ),
-    (
-        "algorithmic_reasoning",
-        of_task("string_reversal", length=[1, 3000]),
-        "scratch reads 2,048 characters; got",
-    ),
-    ("algorithmic_reasoning", of_task("string_reversal", charset=5), "5 is no single character"),
-    ("algorithmic_reasoning", of_task("string_reversal", charset=[1, 2]), "1, 2 is no single character"),
-    ("algorithmic_reasoning", of_task("flip_flop", use_flip="x"), "use_flip must be True or False; got 'x'"),
-    ("algorithmic_reasoning", of_task("long_addition", pad_with_zeros="x"), "must be True or False; got 'x'"),
-    (
-        "algorithmic_reasoning",
-        of_task("long_multiplication", generate_carry=2),
-        "must be True or False; got 2",
-    ),
-    ("algorithmic_reasoning", of_task("long_addition", num_of_nums=[2, 10**6]), "at most 32,768 characters"),
-    ("algorithmic_reasoning", {"model": "~nouser/x"}, "model should be a folder that is there, or a name on"),
+    *[("algorithmic_reasoning", change, message) for change, message in TASKS],
     ("generative_rollout", {"model": "~nouser/x"}, "model should be a folder that is there, or a name on"),
     (
         "quantifying_flow",
         {"classifier": "~nouser/x"},
-        "classifier should be a folder that is there, or a name",
+        "classifier should be a folder that is there",
     ),
     *[
         (chapter, {name: LONG}, "cannot be read: File name too long")

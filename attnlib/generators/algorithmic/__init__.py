@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from attnlib.checks import check_one_of
 from attnlib.generators.algorithmic.base import AlgorithmicGenerator, TooFewTexts
 from attnlib.generators.algorithmic.flip_flop import FlipFlopGenerator
 from attnlib.generators.algorithmic.long_addition import LongAdditionGenerator
@@ -16,7 +17,6 @@ from attnlib.generators.algorithmic.samples import AlgorithmicSample, PaddedSamp
 from attnlib.generators.algorithmic.string_reversal import StringReversalGenerator
 from attnlib.generators.algorithmic.successor import SuccessorGenerator
 from attnlib.generators.algorithmic.value_assignment import ValueAssignmentGenerator
-from attnlib.naming import unknown
 
 __all__ = [
     "TASKS",
@@ -51,10 +51,6 @@ def task(name: str, tokenizer: Any, **settings: Any) -> AlgorithmicGenerator:
         name: one of `TASKS`.
         tokenizer: see `AlgorithmicGenerator`.
         **settings: of the generator.
-
-    Raises:
-        ValueError: there is no such task; or see the generator.
     """
-    if name not in TASKS:
-        raise unknown("the task", name, TASKS)
+    check_one_of(TASKS, task=name)
     return TASKS[name](tokenizer=tokenizer, **settings)

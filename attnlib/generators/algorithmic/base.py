@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from attnlib.checks import check, check_at_least, check_seed
 from attnlib.generators.algorithmic.prompt import character_ids, layout
 from attnlib.generators.algorithmic.samples import (
     AlgorithmicSample,
@@ -25,7 +26,7 @@ from attnlib.generators.algorithmic.texts import DIGITS, Pairs, Texts, joined
 from attnlib.generators.base import IGNORE, Batch, Sample
 from attnlib.generators.exchange import exchanged_text, with_others
 from attnlib.generators.order import chunks
-from attnlib.generators.splits import checked_split, in_split
+from attnlib.generators.splits import in_split, known_split
 
 CHUNK = 256
 """Samples are drawn so many at a time. Another number would be another random sequence."""
@@ -77,9 +78,6 @@ class AlgorithmicGenerator(ABC):
         split: "train", "valid" or "test", for texts of that split only; the task's own text decides (sums of
             the same numbers in another order are in the same split). `None` for all.
 
-    Raises:
-        ValueError: see above; or a setting of the task is out of its range, or allows too long a text.
-
     Attributes:
         longest: characters of the longest text that its settings allow, or a few more.
 
@@ -119,17 +117,11 @@ class AlgorithmicGenerator(ABC):
         enlarged: bool = False,
         split: str | None = None,
     ) -> None:
-        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-            raise ValueError(f"seed must be a whole number from 0; got {seed!r}")
-        if longest > LONGEST:
-            raise ValueError(
-                f"a text of {self.NAME} should have at most {LONGEST:,} characters; got settings for up to "
-                f"{longest:,}: make length smaller"
-            )
+        check_seed(seed)
+        check(longest <= LONGEST, f"length must allow at most {LONGEST:,} characters a text", longest)
         self.alphabet, self.longest, self.tokenizer, self.seed = alphabet, longest, tokenizer, int(seed)
-        self.split = checked_split(split)
-        if enlarged and as_published:
-            raise ValueError("as_published is the study's reference, and not enlarged: ask for one of them")
+        self.split = known_split(split)
+        check(not (enlarged and as_published), "enlarged must be False with as_published", enlarged)
         self.generate_attn_labels = generate_attn_labels
         self.as_published, self.enlarged = as_published, enlarged
         self.ignore_index = ignore_index
@@ -142,8 +134,7 @@ class AlgorithmicGenerator(ABC):
             pieces = [(self.INSTRUCTION if instruction is None else instruction, False)]
         if use_few_shot:
             opening, closing = self.FEW_SHOT_PROMPT if few_shot_prompt is None else few_shot_prompt
-            if isinstance(few_shot_samples, str):
-                raise ValueError(f"few_shot_samples should be a list of texts; got one, {few_shot_samples!r}")
+            check(not isinstance(few_shot_samples, str), "few_shot_samples must be a list", few_shot_samples)
             examples = self._examples() if few_shot_samples is None else few_shot_samples
             shown = [piece for text in examples for piece in ((text, True), ("\n", False))]
             pieces += [(opening, False), *shown, (closing, False)]
@@ -277,8 +268,7 @@ class AlgorithmicGenerator(ABC):
             batch_size: how many samples.
             reference: whether batches have reference and evaluated keys, which training does not need.
         """
-        if batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1; got {batch_size!r}")
+        check_at_least(1, batch_size=batch_size)
 
         def batch_at(step: int) -> Batch:
             texts = joined(list(self._parts(step * batch_size, (step + 1) * batch_size)))

@@ -35,10 +35,6 @@ class FlipFlopGenerator(AlgorithmicGenerator):
         use_flip: whether there are `f` commands.
         num_registers: fewest and most registers, 1 to 10: a register is one digit.
         **settings: see `AlgorithmicGenerator`. With `as_published` the first command is no reference key.
-
-    Raises:
-        ValueError: a range is upside down or too low; more registers than digits; see also
-            `AlgorithmicGenerator`.
     """
 
     NAME = "flip-flop"

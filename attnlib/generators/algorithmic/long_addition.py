@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from attnlib.checks import check
 from attnlib.generators.algorithmic.base import AlgorithmicGenerator
 from attnlib.generators.algorithmic.texts import (
     DIGITS,
@@ -52,9 +53,6 @@ class LongAdditionGenerator(AlgorithmicGenerator):
         pad_with_zeros: whether all numbers and the sum are equally long.
         **settings: see `AlgorithmicGenerator`. `as_published` changes nothing, but needs `pad_with_zeros`.
 
-    Raises:
-        ValueError: a range is upside down or too low; see also `AlgorithmicGenerator`.
-
     Example:
         >>> from attnlib.generators import char_tokenizer
         >>> g = LongAdditionGenerator(tokenizer=char_tokenizer(), length=(1, 4), num_of_nums=(2, 2))
@@ -81,10 +79,8 @@ class LongAdditionGenerator(AlgorithmicGenerator):
         self.length = bounds("length", length, 1)
         self.num_of_nums = bounds("num_of_nums", num_of_nums, 2)
         self.pad_with_zeros = switch("pad_with_zeros", pad_with_zeros)
-        if settings.get("as_published") and not pad_with_zeros:
-            raise ValueError(
-                "as_published needs pad_with_zeros=True: the study's labels assume equal lengths"
-            )
+        fits = pad_with_zeros or not settings.get("as_published")
+        check(fits, "pad_with_zeros must be True with as_published", pad_with_zeros)
         most = self.num_of_nums[1]
         longest = (most + 1) * (self.length[1] + len(str(most)) + 1)
         super().__init__(DIGITS + "+=", longest, **settings)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from attnlib.checks import check
 from attnlib.generators.algorithmic.base import AlgorithmicGenerator
 from attnlib.generators.algorithmic.samples import Labels
 from attnlib.generators.algorithmic.texts import (
@@ -65,9 +66,6 @@ class LongMultiplicationGenerator(AlgorithmicGenerator):
         **settings: see `AlgorithmicGenerator`. With `as_published` the shift is ignored (digit *j* of every
             partial product looks at digit *j* of the first number) and in a chat the rows of the tokens
             between question and answer are evaluated; it needs `pad_with_zeros` and no carries.
-
-    Raises:
-        ValueError: a range is upside down or too low; see also `AlgorithmicGenerator`.
     """
 
     NAME = "long multiplication"
@@ -89,10 +87,8 @@ class LongMultiplicationGenerator(AlgorithmicGenerator):
         self.length = bounds("length", length, 1)
         self.pad_with_zeros = switch("pad_with_zeros", pad_with_zeros)
         self.generate_carry = switch("generate_carry", generate_carry)
-        if settings.get("as_published") and (generate_carry or not pad_with_zeros):
-            raise ValueError(
-                "as_published needs pad_with_zeros=True and generate_carry=False: the study labels no others"
-            )
+        fits = not settings.get("as_published") or (pad_with_zeros and not generate_carry)
+        check(fits, "as_published must be with pad_with_zeros, and without generate_carry", True)
         room = 2 * self.length[1]
         longest = (room + 3) * (room + 1) * (1 + 3 * generate_carry)  # a digit, and its carry in brackets
         super().__init__(DIGITS + "*+=" + "()" * generate_carry, longest, **settings)

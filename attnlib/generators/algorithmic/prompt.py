@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int64
 
+from attnlib.checks import check
+
 MARK = "{tokens}"
 
 
@@ -44,8 +46,7 @@ def layout(tokenizer: Any, pieces: Sequence[tuple[str, bool]], chat: bool, ends:
         head_ids += character_ids(tokenizer, text) if by_character else _encode(tokenizer, text)
     tail_ids = _encode(tokenizer, tail)
     if ends and not chat:
-        if tokenizer.eos_token_id is None:
-            raise ValueError("the tokenizer has no eos_token, which ends an answer; give it one")
+        check(tokenizer.eos_token_id is not None, "tokenizer must have an eos_token", None)
         tail_ids = [tokenizer.eos_token_id]
     return Layout(
         before + "".join(text for text, _ in pieces),
@@ -58,18 +59,11 @@ def layout(tokenizer: Any, pieces: Sequence[tuple[str, bool]], chat: bool, ends:
 
 
 def _chat(tokenizer: Any) -> list[str]:
-    if getattr(tokenizer, "chat_template", None) is None:
-        raise ValueError(
-            "this tokenizer has no chat template; ask with apply_chat_template=False, or take that of an "
-            "instructed model"
-        )
+    template = getattr(tokenizer, "chat_template", None)
+    check(template is not None, "tokenizer must have a chat template, with apply_chat_template", template)
     messages = [{"role": "user", "content": MARK}, {"role": "assistant", "content": MARK}]
     parts = tokenizer.apply_chat_template(messages, tokenize=False).split(MARK)
-    if len(parts) != 3:
-        raise ValueError(
-            "a chat template should contain the user's message and the reply once each; "
-            f"this tokenizer's contains {len(parts) - 1} messages"
-        )
+    check(len(parts) == 3, "a chat template must contain two messages, each once", len(parts) - 1)
     return parts
 
 
@@ -79,7 +73,7 @@ def _encode(tokenizer: Any, text: str) -> list[int]:
     unknown = getattr(tokenizer, "unk_token_id", None)
     if unknown is not None and unknown in ids and tokenizer.unk_token not in text:
         strange = [c for c in dict.fromkeys(text) if unknown in tokenizer.encode(c, add_special_tokens=False)]
-        raise ValueError(f"the tokenizer has no token for {_listed(strange)}, which stand in {text!r}")
+        raise ValueError(f"tokenizer must have a token for {_listed(strange)}; got none, for {text!r}")
     return ids
 
 
@@ -89,15 +83,8 @@ def character_ids(tokenizer: Any, characters: Sequence[str]) -> list[int]:
     unknown = [character for character, found in known.items() if found == "none"]
     split = [character for character, found in known.items() if found == "several"]
     if unknown or split:
-        problem = (
-            f"has no token for {_listed(unknown)}"
-            if unknown
-            else f"has no single token for {_listed(split)}: it splits or changes characters"
-        )
-        raise ValueError(
-            f"the task is written one token per character, but the tokenizer {problem}; "
-            "take a tokenizer that knows them, such as char_tokenizer()"
-        )
+        found = f"no token for {_listed(unknown)}" if unknown else f"no single token for {_listed(split)}"
+        raise ValueError(f"tokenizer must have a token per character, as char_tokenizer() has; got {found}")
     return [int(known[character]) for character in characters]
 
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import Dataset
 
+from attnlib.checks import check_some
 from attnlib.generators.algorithmic.prompt import Layout
 from attnlib.generators.algorithmic.texts import Pairs, Texts
 from attnlib.generators.base import Batch, Sample
@@ -165,8 +166,7 @@ def padded_batch(laid: Laid, padding: int, ignore_index: int, labels: Labels | N
 
 def collated(samples: Sequence[Sample], padding: int, ignore_index: int) -> Batch:
     """Samples that exist one by one, as one batch, without masks if a sample has none."""
-    if not samples:
-        raise ValueError("a batch needs at least one sample; got none")
+    check_some(samples=samples)
     rows_of = partial(pad_sequence, batch_first=True)
     input_ids = rows_of([sample.input_ids for sample in samples], padding_value=padding)
     target_ids = rows_of([sample.target_ids for sample in samples], padding_value=ignore_index)

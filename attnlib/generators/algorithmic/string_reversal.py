@@ -33,10 +33,6 @@ class StringReversalGenerator(AlgorithmicGenerator):
         length: fewest and most symbols.
         **settings: see `AlgorithmicGenerator`. With `as_published` the string's first symbol is not
             evaluated, except for the query that predicts the last.
-
-    Raises:
-        ValueError: the symbols repeat or include "="; a range is upside down or too low; see also
-            `AlgorithmicGenerator`.
     """
 
     NAME = "string reversal"

@@ -36,9 +36,6 @@ class SuccessorGenerator(AlgorithmicGenerator):
         start_number_range: lowest and highest first number, from 0.
         length: fewest and most numbers in the text, at least 2.
         **settings: see `AlgorithmicGenerator`. `as_published` changes nothing.
-
-    Raises:
-        ValueError: a range is upside down or too low; see also `AlgorithmicGenerator`.
     """
 
     NAME = "successor"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,6 +9,8 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Integer
+
+from attnlib.checks import check
 
 Pairs = tuple[np.ndarray, np.ndarray, np.ndarray]
 """Three equally long vectors: text, query, key. A query is the character before the predicted one."""
@@ -176,33 +177,20 @@ def bounds(name: str, value: Any, lowest: int, highest: int | None = None, why: 
     if not whole or not lowest <= value[0] <= value[1] or (highest is not None and value[1] > highest):
         limit = "" if highest is None else f" <= {highest}"
         reason = f" ({why})" if why else ""
-        raise ValueError(
-            f"{name} must be (fewest, most) with {lowest} <= fewest <= most{limit}{reason}; got {value!r}"
-        )
+        raise ValueError(f"{name} must be {lowest} <= fewest <= most{limit}{reason}; got {value!r}")
     return int(value[0]), int(value[1])
 
 
 def switch(name: str, value: Any) -> bool:
     """The value, if it is True or False."""
-    if not isinstance(value, bool):
-        raise ValueError(f"{name} must be True or False; got {value!r}")
+    check(isinstance(value, bool), f"{name} must be True or False", value)
     return value
 
 
 def characters(name: str, charset: Iterable[str], separators: str, fewest: int = 1, why: str = "") -> str:
     """A set of characters in a fixed order: that of the text or list, or sorted if it is a set."""
     given = list(charset) if isinstance(charset, Iterable) else [charset]
-    chosen = [one for one in given if isinstance(one, str) and len(one) == 1]
-    wrong = {
-        "is no single character": [one for one in given if not isinstance(one, str) or len(one) != 1],
-        "occurs more than once": [one for one, times in Counter(chosen).items() if times > 1],
-        "separates the parts of a text": [one for one in chosen if one in separators],
-    }
-    problems = [f"{', '.join(map(repr, found))} {what}" for what, found in wrong.items() if found]
-    if len(chosen) < fewest:
-        problems.append(f"it has {len(chosen)} characters, but {fewest} are needed{why}")
-    if problems:
-        raise ValueError(
-            f"{name} must have {fewest} or more characters, each once, no separator; {problems[0]}"
-        )
+    chosen = [one for one in given if isinstance(one, str) and len(one) == 1 and one not in separators]
+    fits = len(chosen) == len(given) == len({*chosen}) and len(chosen) >= fewest
+    check(fits, f"{name} must have {fewest} or more characters{why}, each once, no separator", given)
     return "".join(sorted(chosen) if isinstance(charset, set | frozenset) else chosen)

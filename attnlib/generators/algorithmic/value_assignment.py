@@ -34,10 +34,6 @@ class ValueAssignmentGenerator(AlgorithmicGenerator):
         length: fewest and most symbols of the string.
         encoding_length: fewest and most symbols in the table. (The study's 100 are more than its characters.)
         **settings: see `AlgorithmicGenerator`. `as_published` changes nothing.
-
-    Raises:
-        ValueError: a set of characters is smaller than the table, or repeats, or includes " " or "="; a range
-            is upside down or too low; see also `AlgorithmicGenerator`.
     """
 
     NAME = "value assignment"

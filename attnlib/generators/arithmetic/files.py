@@ -9,6 +9,7 @@ import itertools
 from collections.abc import Callable
 from pathlib import Path
 
+from attnlib.checks import check
 from attnlib.files import write_atomically
 from attnlib.generators.arithmetic.problems import Problems
 from attnlib.generators.arithmetic.splits import Splits
@@ -48,10 +49,8 @@ def read_files(folder: str | Path, task: Arithmetic) -> Splits:
     """
     found = {split: _read(Path(folder) / name, task) for split, name in _FILES.items()}
     for one, other in itertools.combinations(found, 2):
-        if task.texts(found[one]) == task.texts(found[other]):
-            raise ValueError(
-                f"{_FILES[other]} should hold other problems than {_FILES[one]}; in {folder} it is a copy"
-            )
+        copied = task.texts(found[one]) == task.texts(found[other])
+        check(not copied, f"{_FILES[other]} must hold other problems than {_FILES[one]}", str(folder))
     return Splits(**found)
 
 
@@ -76,7 +75,7 @@ def _text(path: Path) -> str:
     try:
         return content(path).decode()
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} should be text in UTF-8; {error}") from error
+        raise ValueError(f"{path} must be text in UTF-8; {error}") from error
 
 
 def _read(path: Path, task: Arithmetic) -> Problems:

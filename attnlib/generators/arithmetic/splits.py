@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Int64
 
+from attnlib.checks import check
 from attnlib.generators.arithmetic.problems import OPERATORS, Problems
 
 ENUMERATED = 2_000_000
@@ -134,8 +135,7 @@ def independent(space: Space, sizes: dict[str, int], seed: int) -> Splits:
     Operator and numbers are uniform; where a difference must not be negative, the second number is uniform up
     to the first one.
     """
-    if space.n_operands != 2:
-        raise ValueError(f"as_published draws problems of 2 numbers; this task has {space.n_operands}")
+    check(space.n_operands == 2, "n_operands must be 2 with as_published", space.n_operands)
     low, high = space.numbers
     parts = {}
     for number, name in enumerate(NAMES):

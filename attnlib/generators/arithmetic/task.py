@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Bool, Int64
 from torch import Tensor
 
+from attnlib.checks import check, check_at_least
 from attnlib.generators.arithmetic.attention import answer_digits, looks
 from attnlib.generators.arithmetic.problems import OPERATORS, Problems, results_reach
 from attnlib.generators.arithmetic.splits import ENUMERATED, Space, Splits, disjoint, independent
@@ -21,7 +22,6 @@ from attnlib.generators.arithmetic.writing import ANSWER, CHARACTERS, EOS, SIGN,
 from attnlib.generators.base import IGNORE, Batch, Sample
 from attnlib.generators.exchange import exchanged_text, with_others
 from attnlib.generators.order import EpochBatches, chunks
-from attnlib.generators.sources import refuse_below_one
 from attnlib.generators.tokenizer import char_tokenizer
 
 if TYPE_CHECKING:
@@ -56,30 +56,23 @@ def arithmetic(
         operands_too: ask for the operands as well, all but the first character, as the original's loss does.
             Nobody can predict them: see `best_possible`.
 
-    Raises:
-        ValueError: a setting is out of range, or there are more than 2**62 problems.
-
     Example:
         >>> arithmetic("+").annotate("12+34=").text
         '12+34=46'
         >>> arithmetic("+-", (0, 999), reversed_digits=True, padded=True).annotate("210-430=").text
         '210-430=2200-'
     """
-    if not operators or set(operators) - set(OPERATORS) or len(set(operators)) < len(operators):
-        raise ValueError(f"operators should be some of {OPERATORS!r}, each once; got {operators!r}")
-    if len(numbers) != 2 or not 0 <= numbers[0] <= numbers[1]:
-        raise ValueError(f"numbers should be two, 0 <= lowest <= highest; got {numbers}")
+    some = operators and {*operators} <= {*OPERATORS} and len({*operators}) == len(operators)
+    check(some, f"operators must be some of {OPERATORS!r}, each once", operators)
+    some = len(numbers) == 2 and 0 <= numbers[0] <= numbers[1]
+    check(some, "numbers must be two, 0 <= lowest <= highest", numbers)
     low, high = numbers
-    if n_operands < 2:
-        raise ValueError(f"n_operands should be at least 2; got {n_operands}")
+    check_at_least(2, n_operands=n_operands)
     space = Space("".join(o for o in OPERATORS if o in operators), (low, high), n_operands, negative)
-    if max(results_reach(operators, low, high, n_operands), space.size) >= 2**62:
-        raise ValueError(
-            f"problems of {n_operands} numbers up to {high} are too many to be numbered with 64 bits; "
-            "ask for smaller numbers or fewer of them"
-        )
-    if not negative and "-" in operators and low * n_operands > high + low:
-        raise ValueError(f"no difference of {space.describe()} is 0 or more; allow negative results")
+    size = max(results_reach(operators, low, high, n_operands), space.size)
+    check(size < 2**62, "numbers must be smaller or fewer, for problems to be numbered with 64 bits", numbers)
+    some = negative or "-" not in operators or low * n_operands <= high + low
+    check(some, f"negative must be True for {space.describe()}", negative)
     return Arithmetic(space, reversed_digits, padded, operands_too)
 
 
@@ -134,11 +127,7 @@ class Arithmetic:
         return next(self.samples(self.parse(text)))
 
     def prompt(self, text: str) -> Int64[Tensor, " token"]:
-        """Ids of a problem up to and including its =: what a model is asked to go on from.
-
-        Raises:
-            ValueError: see `annotate`.
-        """
+        """Ids of a problem up to and including its =: what a model is asked to go on from."""
         written = self.texts(self.parse(text))[0]
         return torch.tensor(self.tokenizer(written[: written.index("=") + 1])["input_ids"])
 
@@ -174,11 +163,7 @@ class Arithmetic:
         return None if found is None else self.annotate(found)
 
     def parse(self, *texts: str) -> Problems:
-        """Texts as problems.
-
-        Raises:
-            ValueError: see `annotate`.
-        """
+        """Texts as problems."""
         example = self.texts(self.space.problems(np.array([self.space.size // 3])))[0]
         rows = [read_numbers(text, self.space, self.reversed_digits, example) for text in texts]
         operators = np.array([OPERATORS.index(operator) for operator, _ in rows], dtype=np.int64)
@@ -216,14 +201,9 @@ class Arithmetic:
             test: how many to report on; they are the same whatever the other sizes.
             seed: same seed, same splits.
             as_published: draw each split by itself, with replacement, as the original does: they overlap.
-
-        Raises:
-            ValueError: a size is below 1; there are too few problems for disjoint splits of these sizes; or
-                `as_published`, and problems have more than two numbers.
         """
         sizes = {"train": train, "valid": valid, "test": test}
-        if min(sizes.values()) < 1:
-            raise ValueError(f"every split should have at least 1 problem; got {sizes}")
+        check_at_least(1, **sizes)
         return (independent if as_published else disjoint)(self.space, sizes, seed)
 
     def texts(self, problems: Problems) -> list[str]:
@@ -287,14 +267,10 @@ class Arithmetic:
         return [self.batch(problems[part], reference) for part in chunks(len(problems), batch_size)]
 
     def peek(self, n: int = 10, seed: int = 0) -> pd.DataFrame:
-        """A table of `n` problems, to see what the task is.
-
-        Raises:
-            ValueError: n is below 1.
-        """
+        """A table of `n` problems, to see what the task is."""
         import pandas as pd
 
-        refuse_below_one(n=n)
+        check_at_least(1, n=n)
         drawn = np.random.default_rng(seed).integers(self.space.size, size=100 * n)
         problems = self.space.problems(drawn[self.space.allowed(drawn)][:n])
         written = pd.Series(self.texts(problems)).str.partition("=")
@@ -321,15 +297,9 @@ def best_possible(task: Arithmetic) -> dict[str, float]:
 
     Returns:
         `accuracy` and `cross_entropy` (in nats), exact: every problem counts once.
-
-    Raises:
-        ValueError: there are more problems than can be listed.
     """
-    if task.space.size > ENUMERATED:
-        raise ValueError(
-            f"there are {task.space.size:,} problems, more than the {ENUMERATED:,} that can be listed: "
-            "narrow numbers"
-        )
+    demand = f"numbers must make at most {ENUMERATED:,} problems"
+    check(task.space.size <= ENUMERATED, demand, task.space.size)
     indices = np.arange(task.space.size)
     batch = task.batch(task.space.problems(indices[task.space.allowed(indices)]), reference=False)
     targets, ids = batch.target_ids.numpy(), batch.input_ids.numpy()

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
+from attnlib.checks import check, check_at_least
 from attnlib.generators.classification.documents import Documents
 from attnlib.generators.classification.vocabulary import Vocabulary, split_words
-from attnlib.generators.sources import ORDER, refuse_below_one
+from attnlib.generators.sources import ORDER
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,23 +55,15 @@ class Corpus:
     about: dict[str, Any] = field(default_factory=dict)
 
     def encode(self, texts: Sequence[str], labels: Sequence[int], max_length: int | None = None) -> Documents:
-        """Texts of your own as documents of this corpus. Unknown words are `<unk>`, be it all of them.
-
-        Raises:
-            ValueError: a text has no words, or a label is not 0 or 1.
-        """
+        """Texts of your own as documents of this corpus. Unknown words are `<unk>`, be it all of them."""
         rows = zip(labels, texts, strict=True)
         return encode(self.vocabulary, [Row.of(*row) for row in rows], max_length)
 
     def peek(self, n: int = 5) -> pd.DataFrame:
-        """A table of the first `n` training documents and their classes.
-
-        Raises:
-            ValueError: n is below 1.
-        """
+        """A table of the first `n` training documents and their classes."""
         import pandas as pd
 
-        refuse_below_one(n=n)
+        check_at_least(1, n=n)
         documents = self.train[:n]
         return pd.DataFrame(
             {"class": [self.names[label] for label in documents.labels.tolist()], "text": documents.texts}
@@ -121,12 +114,8 @@ def assemble(
         documents[split] = part[torch.tensor(own[: (most or {}).get(split)], dtype=torch.int64)]
         seen |= set(inputs)
         found = set(documents[split].labels.tolist())
-        if found != {0, 1}:
-            only = f"only documents of {names[found.pop()]}" if found else "no documents"
-            raise ValueError(
-                f"{name} should have documents of both {names[0]} and {names[1]} in train, validation and "
-                f"test; {split} has {only} that a model can tell from those of the others ({about['source']})"
-            )
+        demand = f"{split} of {name} ({about['source']}) must have {names[0]} and {names[1]}, without copies"
+        check(found == {0, 1}, demand, [names[label] for label in found])
     left = about.get("left out", {})
     about |= {"left out": {**left, "copies": left.get("copies", 0) + copies}}
     about |= {"documents": {split: len(part) for split, part in documents.items()}}
@@ -138,10 +127,7 @@ def assemble(
 def encode(vocabulary: Vocabulary, rows: Sequence[Row], max_length: int | None = None) -> Documents:
     """Documents as ids of their words, or of the first `max_length` of them."""
     for label, text, words in rows:
-        if not words or label not in (0, 1):
-            raise ValueError(
-                f"a document should have words, and a label 0 or 1; got label {label!r} and text {text!r}"
-            )
+        check(words and label in (0, 1), "a document must have words, and a label 0 or 1", (label, text))
     ids = [vocabulary.encode(row.words[:max_length]) for row in rows]
     return Documents(
         torch.tensor([index for document in ids for index in document], dtype=torch.int64),

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int64, Shaped
 from torch import Tensor
 
+from attnlib.checks import check
 from attnlib.generators.base import Movable
 from attnlib.generators.classification.vocabulary import split_words
 from attnlib.generators.ragged import Ragged, padded, spans, starts_of
@@ -66,13 +67,9 @@ class Documents(Ragged[DocumentBatch]):
 
     def __post_init__(self) -> None:
         """Refuse parts that do not fit each other."""
-        n = len(self.lengths)
-        if len(self.labels) != n or len(self.texts) != n or int(self.lengths.sum()) != len(self.tokens):
-            raise ValueError(
-                f"documents should have a length, a label and a text each, and as many tokens as the lengths "
-                f"say; got {n} lengths that sum to {int(self.lengths.sum())}, {len(self.labels)} labels, "
-                f"{len(self.texts)} texts and {len(self.tokens)} tokens"
-            )
+        counts = [len(self.lengths), len(self.labels), len(self.texts)]
+        fits = len({*counts}) == 1 and int(self.lengths.sum()) == len(self.tokens)
+        check(fits, "documents must have a length, a label and a text each, and their tokens", counts)
 
     @property
     def like(self) -> Int64[Tensor, " document"]:

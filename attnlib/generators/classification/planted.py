@@ -11,8 +11,8 @@ from jaxtyping import Bool, Float, Int64
 from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass
 
+from attnlib.checks import check, check_at_least
 from attnlib.generators.classification.corpus import Corpus, Row, assemble
-from attnlib.generators.sources import refuse_below_one
 
 KEYWORDS = (
     tuple("terrible awful boring bad poor weak dull flat slow bland tired dated".split()),  # noqa: SIM905
@@ -60,8 +60,7 @@ class Planting:
 
     @model_validator(mode="after")
     def _in_order(self) -> Planting:
-        if self.min_words > self.max_words:
-            raise ValueError(f"min_words should be at most max_words={self.max_words}; got {self.min_words}")
+        check(self.min_words <= self.max_words, f"min_words must be at most {self.max_words}", self.min_words)
         return self
 
     @property
@@ -106,9 +105,6 @@ def planted(
         test_documents: and to test on.
         seed: same seed, same corpus, on every machine.
 
-    Raises:
-        ValueError: there are not so many different documents, none are asked for, or none of one class.
-
     Example:
         >>> corpus = planted(Planting(difficulty=0), train_documents=50, test_documents=20)
         >>> corpus.names
@@ -117,7 +113,7 @@ def planted(
     planting = planting or Planting()
     words, strengths = lexicon(planting)
     sizes = {"train": train_documents, "validation": validation_documents, "test": test_documents}
-    refuse_below_one(**{f"{split}_documents": size for split, size in sizes.items()})
+    check_at_least(1, **{f"{split}_documents": size for split, size in sizes.items()})
     seen: set[bytes] = set()
     parts, truth = {}, {}
     for index, (split, size) in enumerate(sizes.items()):
@@ -164,9 +160,7 @@ def _different(
                 labels.append(label)
         if len(rows) == size:
             return rows, labels
-    raise ValueError(
-        f"there should be {size} different documents; found {len(rows)}. Ask for fewer, or allow longer ones."
-    )
+    raise ValueError(f"documents must be fewer, or longer, for {size} to differ; got {len(rows)}")
 
 
 def _draw(

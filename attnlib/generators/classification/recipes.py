@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from attnlib.checks import check, check_at_least
 from attnlib.generators.classification.corpus import Corpus, Row, assemble
 from attnlib.generators.classification.planted import planted
 from attnlib.generators.sources import (
@@ -21,7 +22,6 @@ from attnlib.generators.sources import (
     files_of,
     found_set,
     read_columns,
-    refuse_below_one,
     split_in_three,
     tables_in,
     two_different,
@@ -195,15 +195,12 @@ def corpus(
         ConnectionError: the public source cannot be reached.
         ImportError: it is to be read, and Hugging Face's `datasets` is not installed.
     """
-    refuse_below_one(max_length=max_length, train_documents=train_documents, test_documents=test_documents)
+    check_at_least(1, max_length=max_length, train_documents=train_documents, test_documents=test_documents)
     if classes is not None:
         two_different("classes", classes, "labels, of class 0 and of class 1")
     if name.lower() == "planted":
-        if folder is not None or classes is not None or max_length is not None:
-            raise ValueError(
-                "planted is made, not read: folder, classes and max_length are not for it. Give another name "
-                "to read a folder; call planted() to choose how planted is made."
-            )
+        for each, given in {"folder": folder, "classes": classes, "max_length": max_length}.items():
+            check(given is None, f"{each} must be None for planted, which is made, not read", given)
         n_train, n_test = train_documents or 4000, test_documents or 1000
         return planted(train_documents=n_train, test_documents=n_test, seed=seed)
     name, recipe, place = find(name, folder)
@@ -228,7 +225,7 @@ def corpus(
         same=lambda row: row.words,
         copied=lambda row: row.words,
         empty=("without words", lambda row: not row.words),
-        wanted="documents should have words",
+        wanted="documents must have words",
     )
     shares = {"test": lambda n: round(0.2 * n), "validation": lambda n: round(0.1 * n)}
     parts = split_in_three(clean, about, np.random.default_rng([seed, 1]), shares, same=lambda row: row.words)
@@ -269,10 +266,7 @@ def read_table(path: Path) -> Table:
         table = {few if few == "stars" else "label": table[few], "text": table[many]}
     label = next((column for column in ("label", "stars") if column in table), None)
     if label is None or "text" not in table:
-        raise ValueError(
-            f"{path} should have the columns text, and label or stars, or two columns of any other names; it "
-            f"has {', '.join(table)}"
-        )
+        raise ValueError(f"{path} must have two columns, or text and label; got {', '.join(table)}")
     return {label: table[label], "text": table["text"]}
 
 
@@ -327,12 +321,7 @@ def _allowed_labels(
     if known is not None:
         return known
     found = sorted({label for table in tables.values() for label in _labels(table)}, key=_numbers_first)
-    if len(found) != 2:
-        few = ", ".join(map(repr, found[:8])) + (", ..." if len(found) > 8 else "")
-        raise ValueError(
-            f"labels should be two; {source} has {len(found)}: {few}. Say which two to take: "
-            f"classes=(label of class 0, label of class 1)."
-        )
+    check(len(found) == 2, f"classes must be given, two of the labels of {source}", found[:8])
     return frozenset({found[0]}), frozenset({found[1]})
 
 
@@ -349,12 +338,9 @@ def _binary(tables: dict[str, Table], classes: Classes, source: str) -> dict[str
     two = {}
     for split, table in tables.items():
         labels = _labels(table)
-        if labels and not number.keys() & set(labels):
-            there = ", ".join(map(repr, sorted(set(labels))[:8]))
-            raise ValueError(
-                f"labels of {split} should be {' or '.join(sorted(classes[0]))} (class 0) and "
-                f"{' or '.join(sorted(classes[1]))} (class 1); {source} has {there}"
-            )
+        some = not labels or number.keys() & set(labels)
+        demand = f"labels of {split} in {source} must be among {sorted(classes[0])} and {sorted(classes[1])}"
+        check(some, demand, sorted(set(labels))[:8])
         rows = zip(labels, table["text"], strict=True)
         two[split] = [Row.of(number[label], text) for label, text in rows if label in number]
     return two

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from attnlib.checks import check
 from attnlib.generators.tokenizer import BOS, EOS, SPECIAL, UNK
 
 _WORD = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
@@ -41,17 +42,10 @@ class Vocabulary:
         """The words that occur more than `more_than` times in the training documents.
 
         In the original's order: by descending count, and those of one count by first occurrence.
-
-        Raises:
-            ValueError: no word occurs that often.
         """
         counts = Counter(word for words in documents for word in words)
         known = [word for word, n in counts.most_common() if n > more_than and word not in SPECIAL]
-        if not known:
-            raise ValueError(
-                f"words should occur more than {more_than} times in the training documents to be known; none "
-                f"of the {len(counts)} different ones does. Give more or longer documents."
-            )
+        check(known, f"documents must have words that occur more than {more_than} times", len(counts))
         return cls((*SPECIAL, *known))
 
     def __len__(self) -> int:

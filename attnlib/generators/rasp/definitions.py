@@ -18,6 +18,7 @@ import torch
 from jaxtyping import Bool, Int64
 from torch import Tensor
 
+from attnlib.checks import check
 from attnlib.generators.base import Head
 from attnlib.generators.rasp import dyck
 from attnlib.generators.rasp.sequences import Sequences, select
@@ -224,18 +225,13 @@ def definitions_in(file: Path) -> dict[str, Definition]:
     Args:
         file: with one `Definition` or more at its top level, under any variable names.
 
-    Raises:
-        ValueError: there is no such file, it fails, it defines no language, or two of one name, or one with
-            a name that is taken, or that could not be a file's.
-
     Example of such a file::
 
         from attnlib.generators import rasp
 
         first = rasp.Definition("first", "the first symbol", lambda s: s.symbols[:, :1].expand_as(s.symbols))
     """
-    if not file.is_file():
-        raise ValueError(f"language_file should be a Python file that defines a language; there is no {file}")
+    check(file.is_file(), "language_file must be a Python file that defines a language", str(file))
     try:
         values = runpy.run_path(str(file)).values()
     except Exception as error:
@@ -244,17 +240,11 @@ def definitions_in(file: Path) -> dict[str, Definition]:
         ) from error
     found = list({id(value): value for value in values if isinstance(value, Definition)}.values())
     found = [value for value in found if LANGUAGES.get(value.name) is not value]  # those it imports
-    if not found:
-        raise ValueError(
-            f"language_file {file} defines no attnlib.generators.rasp.Definition at its top level"
-        )
+    check(found, f"language_file {file} must define a rasp.Definition at its top level", found)
     names = [definition.name for definition in found]
     for name in names:
-        if not name.isidentifier() or name in LANGUAGES or names.count(name) > 1:
-            raise ValueError(
-                f"language_file {file} should give each language a name of its own, of letters, digits "
-                f"and _; got {name!r}"
-            )
+        own = name.isidentifier() and name not in LANGUAGES and names.count(name) == 1
+        check(own, f"language_file {file} must name each language by letters, digits and _, anew", name)
     where = str(file.resolve())
     return {definition.name: FromFile(**vars(definition), file=where) for definition in found}
 

@@ -13,14 +13,13 @@ from jaxtyping import Bool, Int64
 from torch import Tensor
 from torch.nn.functional import pad
 
+from attnlib.checks import check, check_at_least, check_one_of
 from attnlib.generators.base import IGNORE, Batch, Head, Sample
 from attnlib.generators.order import EpochBatches, chunks
 from attnlib.generators.rasp.definitions import LANGUAGES, Definition, Symbol
 from attnlib.generators.rasp.sequences import Sequences
-from attnlib.generators.sources import refuse_below_one
 from attnlib.generators.splits import TENTHS, in_split
 from attnlib.generators.tokenizer import char_tokenizer
-from attnlib.naming import unknown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,18 +41,15 @@ def language(name: str | Definition, alphabet_size: int = 26, bos: bool = False)
         alphabet_size: 10, 26, 52 or 100 symbols. The Dyck languages bring their own and ignore it.
         bos: whether sequences begin with a beginning-of-sequence token, which heads may look at.
 
-    Raises:
-        ValueError: if there is no such language or alphabet.
-
     Example:
         >>> language("sort").outputs("cab")
         ['a', 'b', 'c']
     """
-    if not isinstance(name, Definition) and (not isinstance(name, str) or name not in LANGUAGES):
-        raise unknown("language", str(name), LANGUAGES)
+    if not isinstance(name, Definition):
+        check_one_of(LANGUAGES, language=name)
     definition = name if isinstance(name, Definition) else LANGUAGES[name]
-    if not definition.symbols and alphabet_size not in ALPHABET_SIZES:
-        raise ValueError(f"alphabet_size must be one of {ALPHABET_SIZES}; got {alphabet_size!r}")
+    if not definition.symbols:
+        check_one_of(ALPHABET_SIZES, alphabet_size=alphabet_size)
     return Language(definition, definition.symbols or ALL_SYMBOLS[:alphabet_size], bos)
 
 
@@ -107,11 +103,7 @@ class Language:
     # ---- one sequence that a person typed ------------------------------------------------------------
 
     def outputs(self, text: str) -> list[Symbol]:
-        """The output symbol at each position of `text`.
-
-        Raises:
-            ValueError: if the text is empty or has a symbol outside the alphabet.
-        """
+        """The output symbol at each position of `text`."""
         return [self.classes[index] for index in self.definition.outputs(self.encode(text))[0]]
 
     def target_attention(self, text: str) -> dict[Head, Bool[Tensor, "query key"]]:
@@ -125,11 +117,7 @@ class Language:
         return Sample(text, batch.input_ids[0], batch.target_ids[0], target_attention=targets)
 
     def encode(self, *texts: str) -> Sequences:
-        """Texts as `Sequences`.
-
-        Raises:
-            ValueError: if a text is empty or has a symbol outside the alphabet.
-        """
+        """Texts as `Sequences`."""
         for text in texts:
             strangers = sorted(set(text) - set(self.alphabet))
             if strangers or not text:
@@ -155,13 +143,10 @@ class Language:
             n: how many.
             seed: of the draw.
             max_length: longest length, in symbols.
-
-        Raises:
-            ValueError: n is below 1.
         """
         import pandas as pd
 
-        refuse_below_one(n=n)
+        check_at_least(1, n=n)
         texts = self.decode(self.sequences(n, seed=seed, max_length=max_length))
         outputs = [" ".join(map(str, self.outputs(text))) for text in texts]
         return pd.DataFrame({"input": texts, "output": outputs})
@@ -229,26 +214,16 @@ class Language:
             seed: same seed, same sequences, on every machine.
             min_length: shortest length, in symbols.
             max_length: longest length, in symbols.
-
-        Raises:
-            ValueError: if none is wanted, there is no such split, lengths are not in order, or hardly any
-                sequence that short is in the split.
         """
-        refuse_below_one(n=n)
-        if not 1 <= min_length <= max_length:
-            raise ValueError(
-                f"lengths must obey 1 <= min_length <= max_length; got {min_length}, {max_length}"
-            )
-        if (known := next((name for name in TENTHS if name == split), None)) is None:
-            raise ValueError(f"split must be one of {', '.join(map(repr, TENTHS))}; got {split!r}")
+        check_at_least(1, n=n, min_length=min_length)
+        check_at_least(min_length, max_length=max_length)
+        check_one_of(TENTHS, split=split)
+        known = next(name for name in TENTHS if name == split)
         rng = np.random.default_rng([seed, list(TENTHS).index(known)])
         kept, n_kept, tries = [], 0, 0
         while n_kept < n:
-            if tries == 20:
-                raise ValueError(
-                    f"{self.name} has too few {split} sequences of {min_length} to {max_length} symbols: "
-                    f"found {n_kept} of {n}; allow longer ones"
-                )
+            demand = f"max_length must be larger, for {n} {split} sequences of {self.name}"
+            check(tries < 20, f"{demand} ({n_kept} are there)", max_length)
             n_drawn = int(1.3 * (n - n_kept) * 10 / len(TENTHS[known])) + 20
             lengths = rng.integers(min_length, max_length + 1, n_drawn)
             symbols = self.definition.sample(rng, lengths, len(self.alphabet))

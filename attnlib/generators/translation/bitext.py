@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from attnlib.generators.sources import ORDER, refuse_below_one
+from attnlib.checks import check, check_at_least
+from attnlib.generators.sources import ORDER
 from attnlib.generators.tokenizer import EOS_ID
 from attnlib.generators.translation.pairs import Pairs
 from attnlib.generators.translation.subwords import Subwords
@@ -42,24 +43,15 @@ class Bitext:
     about: dict[str, Any] = field(default_factory=dict)
 
     def encode(self, sentence: str, translation: str = "") -> Pairs:
-        """One sentence of your own, and what is taken for its translation.
-
-        Raises:
-            ValueError: the sentence has no words.
-        """
-        if not sentence.split():
-            raise ValueError("a sentence should have at least one word; got an empty one")
+        """One sentence of your own, and what is taken for its translation."""
+        check(sentence.split(), "a sentence must have at least one word", sentence)
         return encode(self.subwords, [(sentence, translation)])[0]
 
     def peek(self, n: int = 5) -> pd.DataFrame:
-        """A table of the first `n` training sentences.
-
-        Raises:
-            ValueError: n is below 1.
-        """
+        """A table of the first `n` training sentences."""
         import pandas as pd
 
-        refuse_below_one(n=n)
+        check_at_least(1, n=n)
         return pd.DataFrame(self.train.texts[:n], columns=list(self.languages))
 
     @property

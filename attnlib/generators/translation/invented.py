@@ -16,7 +16,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 from torch import Tensor
 
-from attnlib.generators.sources import refuse_below_one
+from attnlib.checks import check_at_least
 from attnlib.generators.translation.bitext import Bitext, encode
 from attnlib.generators.translation.subwords import Subwords
 
@@ -220,9 +220,6 @@ def invented(
         test_sentences: and to test on.
         seed: same seed, same sentences, on every machine.
 
-    Raises:
-        ValueError: there are not so many different sentences, or none are asked for.
-
     Example:
         >>> pair = invented(train_sentences=50, validation_sentences=5, test_sentences=5)
         >>> pair.test.texts[0][1]
@@ -231,7 +228,7 @@ def invented(
     grammar = grammar or Grammar()
     words = lexicon(grammar)
     sizes = {"train": train_sentences, "validation": validation_sentences, "test": test_sentences}
-    refuse_below_one(**{f"{split}_sentences": size for split, size in sizes.items()})
+    check_at_least(1, **{f"{split}_sentences": size for split, size in sizes.items()})
     subwords, seen = Subwords.of_words(words.words), set[str]()
     parts = {}
     for index, (split, size) in enumerate(sizes.items()):
@@ -258,9 +255,7 @@ def _different(
         if (text := _written(sentence[0])) not in seen:
             seen.add(text)
             found.append(sentence)
-    raise ValueError(
-        f"there should be {size} different sentences; found {len(found)}. Ask for fewer, or for more clauses."
-    )
+    raise ValueError(f"sentences must be fewer, or of more clauses, for {size} to differ; got {len(found)}")
 
 
 def _sentence(rng: np.random.Generator, grammar: Grammar, words: Lexicon) -> Sentence:

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Bool, Int64
 from torch import Tensor
 
+from attnlib.checks import check
 from attnlib.generators.base import Movable
 from attnlib.generators.ragged import Ragged, padded, spans, starts_of
 from attnlib.generators.tokenizer import PAD_ID
@@ -94,13 +95,10 @@ class Pairs(Ragged[PairBatch]):
         n = len(self.texts)
         sides = ((self.source, self.source_lengths), (self.target, self.target_lengths))
         fit = all(len(lengths) == n and int(lengths.sum()) == len(side) for side, lengths in sides)
-        if not fit or (self.alignment is not None and len(self.alignment) != int(self.pair_counts.sum())):
-            raise ValueError(
-                f"pairs of sentences should have two lengths and two texts each, as many tokens as the "
-                f"lengths say, and an alignment of every target with every source token; got {n} texts, "
-                f"{len(self.source_lengths)} and {len(self.target_lengths)} lengths for "
-                f"{len(self.source)} and {len(self.target)} tokens"
-            )
+        if self.alignment is not None:
+            fit = fit and len(self.alignment) == int(self.pair_counts.sum())
+        demand = "pairs must have two texts and lengths each, their tokens, and an alignment of all with all"
+        check(fit, demand, [n, *(len(each) for side in sides for each in side)])
 
     @property
     def like(self) -> Int64[Tensor, " sentence"]:

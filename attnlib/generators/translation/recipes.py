@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from attnlib.checks import check, check_at_least, check_one_of
 from attnlib.files import cache_folder
 from attnlib.generators.sources import (
     DATA_VARIABLE,
@@ -21,7 +22,6 @@ from attnlib.generators.sources import (
     found_set,
     read_columns,
     read_lines,
-    refuse_below_one,
     split_in_three,
     split_lines,
     tables_in,
@@ -179,13 +179,11 @@ def bitext(
     """
     sizes = {"train": train_sentences, "validation": validation_sentences, "test": test_sentences}
     limits: dict[str, Any] = {f"{split}_sentences": n for split, n in sizes.items() if n is not None}
-    refuse_below_one(max_length=max_length, **limits)
+    check_at_least(1, max_length=max_length, **limits)
     if name.lower() == "invented":
         given = {"folder": folder, "languages": languages, "vocabulary": vocabulary, "max_length": max_length}
-        if wrong := [what for what, value in given.items() if value is not None]:
-            raise ValueError(
-                f"invented is made, not read, of whole words: {', '.join(wrong)} cannot be given for it"
-            )
+        for what, value in given.items():
+            check(value is None, f"{what} must be None for invented, which is made, not read", value)
         return invented(seed=seed, **limits)
     vocabulary = VOCABULARY if vocabulary is None else vocabulary
     max_length = MAX_LENGTH if max_length is None else max_length
@@ -207,7 +205,7 @@ def bitext(
         same=lambda pair: pair[0],
         copied=lambda pair: pair,
         empty=("one side empty", lambda pair: not all(pair)),
-        wanted="sentences should have translations",
+        wanted="sentences must have translations",
     )
     share = {split: lambda n: min(MOST_TESTED, max(1, n // 20)) for split in ("test", "validation")}
     parts = split_in_three(clean, about, np.random.default_rng([seed, 1]), share, same=lambda pair: pair[0])
@@ -249,29 +247,20 @@ def read_folder(folder: Path, languages: tuple[str, str], files: Mapping[str, st
     for split in [split for split in mine if split not in tables]:
         sides = [with_ending(mine[split], f".{code}") for code in languages]
         if any(sides):
-            missing = [code for code, side in zip(languages, sides, strict=True) if len(side) != 1]
-            if missing:
-                raise ValueError(
-                    f"{folder} should hold one file of {split} for each of {' and '.join(languages)}, line "
-                    f"by line; it has {', '.join(file.name for file in mine[split])}, so not one for "
-                    f"{' or '.join(missing)}"
-                )
+            fits = all(len(side) == 1 for side in sides)
+            demand = f"{folder} must hold one file of {split} for {languages[0]} and one for {languages[1]}"
+            check(fits, demand, [file.name for file in mine[split]])
             (source,), (target,) = sides
             found[split] = aligned(read_lines(source), read_lines(target), source.name, target.name)
-    if not found:
-        there = ", ".join(file.name for files in files_of(folder).values() for file in files)
-        raise ValueError(f"{folder} should have sentences in {' and '.join(languages)}; it has {there}")
+    check(found, f"{folder} must have sentences in {' and '.join(languages)}", list(found))
     return found
 
 
 def read_table(path: Path, languages: tuple[str, str]) -> Lines:
     """Two columns of a table, named by language; see `read_columns`."""
     table = read_columns(path)
-    if missing := [code for code in languages if code not in table]:
-        raise ValueError(
-            f"{path} should have the columns {' and '.join(languages)}; it has "
-            f"{', '.join(table)}: there is no {' and no '.join(missing)}"
-        )
+    for code in languages:
+        check(code in table, f"{path} must have the column {code}", list(table))
     sides = (table[code] for code in languages)
     return [(source.strip(), target.strip()) for source, target in zip(*sides, strict=True)]
 
@@ -283,10 +272,8 @@ def read_public(recipe: Recipe, languages: tuple[str, str], folder: Path) -> dic
             f"no public source of {recipe.title} is known that could be pinned to a revision. {_INSTEAD}"
         )
     known = {name.partition(".")[2] for name in recipe.public} - {""} or set(recipe.languages)
-    if missing := [code for code in languages if code not in known]:
-        raise ValueError(
-            f"{recipe.title} has {', '.join(sorted(known))}; there is no {' and no '.join(missing)}"
-        )
+    for code in languages:
+        check_one_of(sorted(known), **{f"a language of {recipe.title}": code})
     found = {}
     for split in dict.fromkeys(name.partition(".")[0] for name in recipe.public):
         if split in recipe.public:
@@ -303,10 +290,6 @@ def read_public(recipe: Recipe, languages: tuple[str, str], folder: Path) -> dic
 
 def aligned(source: list[str], target: list[str], *names: str) -> Lines:
     """Lines side by side, if there are as many of the one as of the other."""
-    if len(source) != len(target):
-        shorter, longer = sorted(zip((len(source), len(target)), names, strict=True))
-        raise ValueError(
-            f"{' and '.join(names)} should have as many lines; they part at line {shorter[0] + 1}: "
-            f"{shorter[1]} ends after {shorter[0]:,} lines, {longer[1]} after {longer[0]:,}"
-        )
+    n = (len(source), len(target))
+    check(n[0] == n[1], f"{' and '.join(names)} must have as many lines", n)
     return [(one.strip(), other.strip()) for one, other in zip(source, target, strict=True)]

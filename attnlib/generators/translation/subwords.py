@@ -39,9 +39,6 @@ class Subwords:
             texts: of both languages.
             size: ids in all, those of `SPECIAL` among them.
             folder: where vocabularies are kept, by a hash of texts and size; `None`: it is trained anew.
-
-        Raises:
-            ValueError: the texts do not support so many.
         """
         from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 

@@ -108,7 +108,7 @@ def reinforced(
     _check_reference(reference)
     if not 0 <= strength <= (math.inf if as_published else 1):
         allowed = "at least 0" if as_published else "from 0 to 1"
-        raise ValueError(f"strength should be {allowed}; got {strength}")
+        raise ValueError(f"strength must be {allowed}; got {strength}")
 
     def pushed(call: AttentionCall, chosen: Chosen, layer: int) -> Affine:
         (batch, _, n_queries, _), n_keys, have = call.query.shape, call.key.shape[2], reference.shape
@@ -140,7 +140,7 @@ def _check_reference(reference: Any) -> None:
         got = f"a {type(reference).__name__}"
         if isinstance(reference, Tensor):
             got = f"{reference.dtype} of shape {tuple(reference.shape)}"
-        raise ValueError(f"reference should be True or False, a tensor [batch query key]; got {got}")
+        raise ValueError(f"reference must be True or False, a tensor [batch query key]; got {got}")
 
 
 @plain_options
@@ -198,7 +198,7 @@ def heads_ablated(model: M, heads: Sequence[Head], instead: Instead = "zero") ->
         ...     without = model(ids).logits
     """
     if instead not in ("zero", "uniform"):
-        raise ValueError(f'instead should be "zero" or "uniform"; got {instead!r}')
+        raise ValueError(f'instead must be "zero" or "uniform"; got {instead!r}')
 
     def without(call: AttentionCall, out: Chosen, layer: int) -> Affine:
         if instead == "zero":

@@ -51,12 +51,12 @@ def watched_pass(
     logits of, the model's head is left out. With padding on the left, positions count real tokens only, as in
     generation.
     """
-    refuse_other_mixing(model)
+    check_mixing(model)
     seen = 0
 
     def check(call: AttentionCall) -> None:
         nonlocal seen
-        refuse_other_tokens(call, input_ids.shape[1], seen)
+        check_read_tokens(call, input_ids.shape[1], seen)
         seen += 1
 
     with watching(model, check, *observers, gradients=gradients):
@@ -199,7 +199,7 @@ def _body(model: Any) -> Any:
     return body if "input_ids" in inspect.signature(body.forward).parameters else model
 
 
-def refuse_other_mixing(model: nn.Module) -> None:
+def check_mixing(model: nn.Module) -> None:
     """Raise a `ValueError` where the attention that can be followed is not all that mixes a model's tokens.
 
     It is tried, once per model: with each token's attention held on the token itself, in every layer, other
@@ -212,7 +212,7 @@ def refuse_other_mixing(model: nn.Module) -> None:
 
     def itself(call: AttentionCall) -> Affine:
         nonlocal seen
-        refuse_other_tokens(call, len(first), seen)
+        check_read_tokens(call, len(first), seen)
         seen += 1
         identity = torch.eye(len(first), dtype=call.dtype, device=call.query.device)
         return Affine(0.0, 1.0, identity[None, None])
@@ -274,7 +274,7 @@ def _last_state(model: nn.Module, ids: Int[Tensor, " token"], **given: Tensor) -
     return next((x[0, -1] for x in values if isinstance(x, Tensor) and x.shape[:2] == (1, len(ids))), None)
 
 
-def refuse_other_tokens(call: AttentionCall, n: int, layer: int) -> None:
+def check_read_tokens(call: AttentionCall, n: int, layer: int) -> None:
     """Raise a `ValueError` for a call of attention that is not from and to the `n` tokens of `input_ids`."""
     queries, keys = call.query.shape[2], call.key.shape[2]
     if queries != n or keys != n:
@@ -320,8 +320,8 @@ def check_prompt(
     model: nn.Module, input_ids: Any, attention_mask: Any, more: int = 0, *, name: str = "input_ids"
 ) -> tuple[Int[Tensor, "batch token"], Any]:
     """Tokens and mask where `model` takes them; a `ValueError` if it cannot, with `more` tokens to come."""
-    refuse_no_model(model)
-    refuse_learned_prompt(model)
+    check_model(model)
+    check_no_learned_prompt(model)
     input_ids, attention_mask = brought(model, input_ids, attention_mask)
     if getattr(getattr(model, "config", None), "is_encoder_decoder", False) and reads_two_texts(model):
         raise ValueError(
@@ -376,7 +376,7 @@ def check_prompt(
     return input_ids, attention_mask
 
 
-def refuse_no_model(model: Any) -> None:
+def check_model(model: Any) -> None:
     """Raise a `ValueError` for what is no PyTorch module, or one that reads no tokens."""
     if not isinstance(model, nn.Module):
         inside = ". Give the model inside it: pipeline.model" if hasattr(model, "model") else ""
@@ -400,7 +400,7 @@ def reads_two_texts(model: nn.Module) -> bool:
     return "decoder_input_ids" in read_names(model)
 
 
-def refuse_learned_prompt(model: nn.Module) -> None:
+def check_no_learned_prompt(model: nn.Module) -> None:
     """Raise a `ValueError` for a model that reads learned vectors before its tokens (PEFT's soft prompts)."""
     adapter = getattr(model, "active_peft_config", None)
     if getattr(adapter, "is_prompt_learning", False) or getattr(adapter, "is_adaption_prompt", False):

@@ -16,7 +16,7 @@ from jaxtyping import Bool
 from torch import Tensor, nn
 
 from attnlib.models.attention.call import AS_IT_IS, Affine, AttentionCall
-from attnlib.models.attention.forward import check_layers, layers_apart, refuse_other_mixing
+from attnlib.models.attention.forward import check_layers, check_mixing, layers_apart
 from attnlib.models.attention.interface import Block, _opened, followed
 from attnlib.models.attention.kernels import OwnCall
 from attnlib.undoing import scope
@@ -67,7 +67,7 @@ def every_layer(
         return AS_IT_IS
 
     if needed:
-        refuse_other_mixing(model)
+        check_mixing(model)
     modules = map(id, followed(model).modules())
     with _opened(model, Block({module: partial(change, module) for module in modules})):
         yield

@@ -71,7 +71,7 @@ def changing(model: nn.Module, changes: Mapping[int, Change]) -> Iterator[None]:
     """
     modules = attention_modules(model)
     if beyond := [layer for layer in changes if not 0 <= layer < len(modules)]:
-        raise ValueError(f"changes should be of layers from 0 to {len(modules) - 1}; got {beyond}")
+        raise ValueError(f"changes must be of layers from 0 to {len(modules) - 1}; got {beyond}")
     with _opened(model, Block({id(modules[layer]): change for layer, change in changes.items()})):
         yield
 
@@ -158,7 +158,7 @@ def heads_by_layer(model: nn.Module, heads: Sequence[Head] | None) -> dict[int, 
     try:
         pairs = [(index(layer), index(head)) for layer, head in heads]
     except (TypeError, ValueError):
-        raise ValueError(f"heads should be pairs (layer, head), such as [(0, 1)]; got {heads!r}") from None
+        raise ValueError(f"heads must be pairs (layer, head), such as [(0, 1)]; got {heads!r}") from None
     chosen: dict[int, list[int]] = {}
     for layer, head in pairs:
         if not (0 <= layer < len(sizes) and 0 <= head < sizes[layer]):

@@ -30,7 +30,7 @@ from attnlib.stats import answer_accuracy, summarise
 from attnlib.stats.intervals import constant
 from attnlib.stats.reference import reference_mass
 from attnlib.stats.significance import Comparison, filled, published_comparison, without
-from attnlib.stats.summaries import refuse_unsaid, truths
+from attnlib.stats.summaries import check_groups, truths
 from attnlib.training.objectives import stacked_attentions
 from book.chapters.reasoning.algorithmic_reasoning import AlgorithmicReasoning, ReasoningRun
 
@@ -348,7 +348,7 @@ def _check(rows: pd.DataFrame, value: str, split: str, adjust_for: Sequence[str]
     if missing:
         raise ValueError(f"rows should have the columns {missing}; got {list(rows.columns)}")
     truths(rows, split)
-    refuse_unsaid(rows, "sample", *adjust_for)
+    check_groups(rows, "sample", *adjust_for)
     if np.isinf(rows[value].to_numpy(float)).any():
         raise ValueError(f"{value} should be finite, or NaN where a row has none; got infinity")
 

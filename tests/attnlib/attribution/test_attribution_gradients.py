@@ -109,7 +109,7 @@ def test_the_line_is_divided_as_finely_where_a_model_is_in_half_precision(dtype,
 
 
 def test_a_line_of_no_steps():
-    with pytest.raises(ValueError, match="steps should be at least 1; got 0"):
+    with pytest.raises(ValueError, match=r"^steps must"):
         integrated_gradients(_own(), IDS, steps=0)
 
 
@@ -225,7 +225,7 @@ def test_other_threads_see_nothing_of_the_rules(monkeypatch):
 
 def test_places_in_the_stream():
     model = _own()
-    with pytest.raises(ValueError, match="layer should be from 1 to 3, or 0 for the input embeddings"):
+    with pytest.raises(ValueError, match=r"^layer must be from 1 to 3"):
         stream_of(model, IDS, 3, layer=4)
     with torch.no_grad():
         x = model.embedding(IDS) + model.positions[:N]

@@ -79,12 +79,12 @@ def test_hops_are_of_the_prompt_and_directly_where_nothing_was_written_before(mo
 @pytest.mark.parametrize(
     ("span", "how", "message"),
     [
-        ((0, 3), {}, "something has to stand before it"),
-        ((5, 5), {}, r"from 1 to 9; got \(5, 5\)"),
-        ((5, 10), {}, r"from 1 to 9; got \(5, 10\)"),
-        ((5, 7), {"written": 6}, "from 1 to the span's first token, 5; got 6"),
+        ((0, 3), {}, "span must"),
+        ((5, 5), {}, "span must"),
+        ((5, 10), {}, "span must"),
+        ((5, 7), {"written": 6}, "written must"),
         ((5, 7), {"methods": "activation patching"}, "needs a counterfactual"),
-        ((5, 7), {"methods": "chess"}, "methods should be out of"),
+        ((5, 7), {"methods": "chess"}, "methods must"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(model, span, how, message) -> None:
@@ -96,7 +96,7 @@ def test_attribute_takes_a_span_of_what_was_written(model) -> None:
     found = attribute(model, IDS, target_span=(5, 7), method="AttnLRP")
     torch.testing.assert_close(found, span_attributions(model, IDS, (5, 7), "AttnLRP")["AttnLRP"])
     for also in ({"query": 2}, {"target": 1}, {"foil": 1}, {"counterfactual": IDS}):
-        with pytest.raises(ValueError, match="target_span says what is predicted"):
+        with pytest.raises(ValueError, match=r"^target_span must"):
             attribute(model, IDS, target_span=(5, 7), **also)
 
 

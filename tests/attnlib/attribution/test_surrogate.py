@@ -158,7 +158,7 @@ def test_learned_weights_are_ridge_regression_on_what_ablations_do():
 
 
 def test_nothing_can_be_learned_of_nothing():
-    with pytest.raises(ValueError, match="a question to learn from"):
+    with pytest.raises(ValueError, match=r"^questions must"):
         learned_heads(made(), [])
-    with pytest.raises(ValueError, match="ablations should be at least 2, whose answers can differ; got 1"):
+    with pytest.raises(ValueError, match=r"^ablations must"):
         learned_heads(made(), [], ablations=1)

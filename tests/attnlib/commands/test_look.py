@@ -218,7 +218,7 @@ def test_what_cannot_be_done_is_said_in_a_line(models, tmp_path, capsys) -> None
     ],
 )
 def test_bytes_that_are_no_text_are_refused(capsys, arguments, what) -> None:
-    assert f"the {what} should be text in UTF-8; its character" in refusal(capsys, *arguments)
+    assert f"{what} must be text in UTF-8; got" in refusal(capsys, *arguments)
 
 
 def test_a_model_whose_weights_are_no_numbers_is_refused(models, tmp_path, capsys) -> None:

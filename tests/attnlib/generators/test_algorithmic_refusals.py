@@ -9,47 +9,41 @@ from attnlib.generators.algorithmic import TASKS, task
 
 CHARACTERS = char_tokenizer()
 
-BAD_SETTINGS = [
-    ("long_addition", {"length": (4, 1)}, "must be (fewest, most) with 1 <= fewest <= most; got (4, 1)"),
-    ("long_addition", {"length": (1, 2, 3)}, "got (1, 2, 3)"),
-    ("long_addition", {"num_of_nums": (1, 3)}, "num_of_nums must be (fewest, most) with 2 <= fewest"),
-    ("long_addition", {"split": "dev"}, "split must be one of 'train', 'valid', 'test', or None"),
-    ("long_addition", {"seed": -1}, "seed must be a whole number from 0; got -1"),
-    ("long_addition", {"apply_chat_template": True}, "this tokenizer has no chat template"),
-    ("long_addition", {"as_published": True, "pad_with_zeros": False}, "needs pad_with_zeros=True"),
-    ("long_addition", {"use_instruction": True, "instruction": "größer"}, "has no token for 'ö', 'ß'"),
-    ("long_multiplication", {"as_published": True, "generate_carry": True}, "generate_carry=False"),
-    (
-        "successor",
-        {"use_few_shot": True, "few_shot_samples": "1 2"},
-        "should be a list of texts; got one, '1 2'",
-    ),
-    ("string_reversal", {"charset": ""}, "it has 0 characters, but 1 are needed"),
-    ("string_reversal", {"charset": "aba"}, "'a' occurs more than once"),
-    ("string_reversal", {"charset": "ab="}, "'=' separates the parts of a text"),
-    ("string_reversal", {"charset": ["ab", "c"]}, "'ab' is no single character"),
-    ("successor", {"length": (1, 4)}, "(the first number is given, so one number asks nothing)"),
-    ("successor", {"start_number_range": (-1, 4)}, "start_number_range must be"),
-    ("value_assignment", {"encoding_length": (1, 100)}, "62 characters, but 100 are needed by encoding_len"),
-    ("value_assignment", {"charset_to": "ab", "encoding_length": (1, 3)}, "charset_to must have 3 or more"),
-    ("value_assignment", {"charset_from": "a b", "encoding_length": (1, 2)}, "' ' separates the parts"),
-    ("value_assignment", {"encoding_length": (0, 2)}, "encoding_length must be"),
-    ("flip_flop", {"num_registers": (1, 11)}, "fewest <= most <= 10 (a register is one digit); got (1, 11)"),
-    ("flip_flop", {"num_registers": (0, 2)}, "num_registers must be"),
-    ("string_reversal", {"length": (1, 10**7)}, "should have at most 32,768 characters; got settings for up"),
-    ("long_addition", {"length": (1, 5 * 10**6)}, "for up to 20,000,008: make length smaller"),
-    ("long_addition", {"num_of_nums": (2, 10**6)}, "at most 32,768 characters"),
-    ("long_multiplication", {"length": (1, 3000)}, "for up to 36,024,003: make length smaller"),
-    ("flip_flop", {"length": (1, 10**7)}, "for up to 30,000,000: make length smaller"),
-    ("successor", {"length": (2, 10**6)}, "at most 32,768 characters"),
-    ("value_assignment", {"length": (1, 10**6)}, "at most 32,768 characters"),
-    *[(name, {"length": (0, 3)}, "length must be (fewest, most) with") for name in TASKS],
+BAD_SETTINGS = [  # the first is refused, by its name unless another is told
+    ("long_addition", {"length": (4, 1)}),
+    ("long_addition", {"length": (1, 2, 3)}),
+    ("long_addition", {"num_of_nums": (1, 3)}),
+    ("long_addition", {"split": "dev"}),
+    ("long_addition", {"seed": -1}),
+    ("long_addition", {"apply_chat_template": True}, "tokenizer"),
+    ("long_addition", {"pad_with_zeros": False, "as_published": True}),
+    ("long_addition", {"use_instruction": True, "instruction": "größer"}, "tokenizer"),
+    ("long_multiplication", {"as_published": True, "generate_carry": True}),
+    ("successor", {"few_shot_samples": "1 2", "use_few_shot": True}),
+    *[("string_reversal", {"charset": charset}) for charset in ("", "aba", "ab=", ["ab", "c"])],
+    ("successor", {"length": (1, 4)}),
+    ("successor", {"start_number_range": (-1, 4)}),
+    ("value_assignment", {"encoding_length": (1, 100)}, "charset_from"),
+    ("value_assignment", {"charset_to": "ab", "encoding_length": (1, 3)}),
+    ("value_assignment", {"charset_from": "a b", "encoding_length": (1, 2)}),
+    ("value_assignment", {"encoding_length": (0, 2)}),
+    ("flip_flop", {"num_registers": (1, 11)}),
+    ("flip_flop", {"num_registers": (0, 2)}),
+    ("string_reversal", {"length": (1, 10**7)}),
+    ("long_addition", {"length": (1, 5 * 10**6)}),
+    ("long_addition", {"num_of_nums": (2, 10**6)}, "length"),
+    ("long_multiplication", {"length": (1, 3000)}),
+    ("flip_flop", {"length": (1, 10**7)}),
+    ("successor", {"length": (2, 10**6)}),
+    ("value_assignment", {"length": (1, 10**6)}),
+    *[(name, {"length": (0, 3)}) for name in TASKS],
 ]
 
 
-@pytest.mark.parametrize(("name", "settings", "message"), BAD_SETTINGS)
-def test_bad_settings_are_refused(name, settings, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
+@pytest.mark.parametrize("bad", BAD_SETTINGS, ids=str)
+def test_bad_settings_are_refused(bad):
+    name, settings, *told = bad
+    with pytest.raises(ValueError, match=rf"^{[*told, *settings][0]} must "):
         task(name, CHARACTERS, **settings)
 
 
@@ -68,8 +62,8 @@ def test_no_text_is_longer_than_its_settings_are_taken_to_allow(name, settings):
     assert longest <= g.longest < 3 * longest
 
 
-def test_an_unknown_task_is_refused_with_a_hint():
-    with pytest.raises(ValueError, match=r"task must be one of long_addition, .*did you mean 'flip_flop'"):
+def test_an_unknown_task_is_refused():
+    with pytest.raises(ValueError, match=r"^task must be one of"):
         task("flipflop", CHARACTERS)
 
 

@@ -117,7 +117,7 @@ def test_training_batches_have_no_reference_and_depend_on_the_step_alone():
     assert third.reference is None and third.evaluated is None
     batch_at(9), batch_at(0)
     assert torch.equal(batch_at(3).input_ids, third.input_ids)
-    with pytest.raises(ValueError, match="batch_size must be at least 1; got 0"):
+    with pytest.raises(ValueError, match=r"^batch_size must"):
         task("long_addition", CHARACTERS).batches(0)
 
 
@@ -127,7 +127,7 @@ def test_all_samples_once_in_their_order():
     batches = g.in_batches(iter(samples), size=32)
     assert [len(batch) for batch in batches] == [32, 32, 6]
     assert torch.equal(batches[2].input_ids[5, : len(samples[69].input_ids)], samples[69].input_ids)
-    with pytest.raises(ValueError, match="a batch needs at least one sample"):
+    with pytest.raises(ValueError, match=r"^samples must"):
         g.batch([])
 
 
@@ -175,7 +175,7 @@ def test_the_snippet_works_with_tokenizers_of_small_models():
     tokenizer = AutoTokenizer.from_pretrained(folder / "babyllama105")
     item = checked_readme_snippet(SuccessorGenerator(tokenizer=tokenizer, seed=0, length=(2, 4)))[0]
     assert tokenizer.decode(item["input_ids"][item["attention_mask"]]) == "<s>" + item["texts"][:-1]
-    with pytest.raises(ValueError, match="one token per character, but the tokenizer has no token for '='"):
+    with pytest.raises(ValueError, match=r"^tokenizer must .* no token for '='"):
         LongAdditionGenerator(tokenizer=tokenizer)
     stories = AutoTokenizer.from_pretrained(folder / "stories260k")  # writes " a" and "a" as different tokens
     sample = task("string_reversal", stories, charset="abc ").annotate("ab c=c ba")
@@ -200,9 +200,9 @@ def test_byte_level_tokens_are_characters_one_by_one():
     assert sample.n_prompt == 10 and sample.evaluated.any(0).all()
     spaces = task("successor", tokenizer).annotate("9 10 ")
     assert tokenizer.convert_ids_to_tokens(spaces.input_ids) == ["9", "Ġ", "1", "0"]
-    with pytest.raises(ValueError, match="has no single token for 'é', '€': it splits or changes"):
+    with pytest.raises(ValueError, match="no single token for 'é', '€'"):
         task("string_reversal", tokenizer, charset="aé€")
-    with pytest.raises(ValueError, match="no eos_token, which ends an answer"):
+    with pytest.raises(ValueError, match=r"^tokenizer must have an eos_token"):
         task("long_addition", byte_level())
 
 
@@ -210,7 +210,7 @@ def test_a_tokenizer_that_changes_characters_is_refused():
     tokenizer = char_tokenizer("abc=")
     tokenizer.backend_tokenizer.normalizer = normalizers.Lowercase()
     assert task("string_reversal", tokenizer, charset="abc", length=(3, 3)).samples(1)[0].n_prompt == 5
-    with pytest.raises(ValueError, match="has no single token for 'A'"):
+    with pytest.raises(ValueError, match="no single token for 'A'"):
         task("string_reversal", tokenizer, charset="Aabc")
 
 

@@ -211,7 +211,7 @@ def test_splits_as_published_overlap():
     splits = task.splits(20000, 200, 1000, as_published=True)
     assert 0.6 < splits.seen().mean() < 0.95
     assert (splits.train.results >= 0).all()
-    with pytest.raises(ValueError, match="draws problems of 2 numbers"):
+    with pytest.raises(ValueError, match=r"^n_operands must"):
         arithmetic(n_operands=3).splits(20, 20, 20, as_published=True)
 
 
@@ -243,20 +243,20 @@ def test_what_is_not_a_problem_is_refused_with_a_reason(text, message):
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    "settings",  # the first is refused
     [
-        ({"operators": "/"}, "operators should be some of"),
-        ({"operators": ""}, "operators should be some of"),
-        ({"operators": "++"}, "each once"),
-        ({"numbers": (-1, 5)}, "0 <= lowest <= highest"),
-        ({"numbers": (6, 5)}, "0 <= lowest <= highest"),
-        ({"n_operands": 1}, "n_operands should be at least 2"),
-        ({"operators": "*", "numbers": (0, 10**6), "n_operands": 5}, "smaller numbers or fewer"),
-        ({"operators": "-", "numbers": (9, 10), "n_operands": 3, "negative": False}, "allow negative res"),
+        {"operators": "/"},
+        {"operators": ""},
+        {"operators": "++"},
+        {"numbers": (-1, 5)},
+        {"numbers": (6, 5)},
+        {"n_operands": 1},
+        {"numbers": (0, 10**6), "operators": "*", "n_operands": 5},
+        {"negative": False, "operators": "-", "numbers": (9, 10), "n_operands": 3},
     ],
 )
-def test_impossible_tasks_are_refused(settings, message):
-    with pytest.raises(ValueError, match=message):
+def test_impossible_tasks_are_refused(settings):
+    with pytest.raises(ValueError, match=rf"^{next(iter(settings))} must "):
         arithmetic(**settings)
 
 
@@ -295,7 +295,7 @@ def test_a_file_that_is_a_copy_of_another_is_refused(tmp_path, one, other):
     task = arithmetic("+-", negative=False)
     write_files(tmp_path, task, task.splits(train=30, valid=5, test=5))
     (tmp_path / f"{other}.txt").write_bytes((tmp_path / f"{one}.txt").read_bytes())
-    with pytest.raises(ValueError, match=rf"{other}.txt should hold other problems than {one}.txt"):
+    with pytest.raises(ValueError, match=rf"^{other}.txt must hold other problems than {one}.txt"):
         read_files(tmp_path, task)
 
 
@@ -309,7 +309,7 @@ def test_best_possible_is_what_cannot_be_known():
     # 1+1=2 to 2+2=4: of 4 tokens asked for (+ 1 = 2 and the end: 5), all but the second number is known.
     tiny = best_possible(arithmetic("+", (1, 2), operands_too=True))
     assert tiny == {"accuracy": pytest.approx(4.5 / 5), "cross_entropy": pytest.approx(math.log(2) / 5)}
-    with pytest.raises(ValueError, match="narrow numbers"):
+    with pytest.raises(ValueError, match=r"^numbers must"):
         best_possible(arithmetic("+", (0, 10**5)))
 
 
@@ -326,5 +326,5 @@ def test_peek_shows_problems():
     table = arithmetic("*", (0, 12)).peek(5)
     assert list(table) == ["problem", "answer", "carries"] and len(table) == 5
     assert all(eval(row.problem[:-1]) == int(row.answer) for row in table.itertuples())
-    with pytest.raises(ValueError, match="n should be at least 1; got 0"):
+    with pytest.raises(ValueError, match=r"^n must"):
         arithmetic().peek(0)

@@ -83,7 +83,7 @@ def test_the_vocabulary_is_the_originals() -> None:
     assert vocabulary.words == ("<pad>", "<bos>", "<eos>", "<unk>", "b", "a", "c")
     assert vocabulary.encode(["c", "d", "a"]) == [1, 6, 3, 5, 2]
     assert vocabulary.decode([1, 6, 3, 2]) == ["<bos>", "c", "<unk>", "<eos>"]
-    with pytest.raises(ValueError, match=r"more than 2 times .* none of the 2 different ones"):
+    with pytest.raises(ValueError, match=r"^documents must .* more than 2 times; got 2"):
         Vocabulary.of([["x", "y"]])
 
 
@@ -109,7 +109,7 @@ def test_a_file_that_is_a_copy_of_the_training_file_is_refused(tmp_path: Path, c
     rows = "".join(f"{number % 2}\tword{number} and more\n" for number in range(40))
     for name in ("train", copy):
         (tmp_path / f"{name}.tsv").write_text(f"label\ttext\n{rows}")
-    with pytest.raises(ValueError, match=r"train should have rows of its own; in .* stands in another split"):
+    with pytest.raises(ValueError, match=r"^train must have rows that no other split has"):
         corpus("own", folder=tmp_path)
 
 
@@ -138,11 +138,11 @@ def test_named_sets_take_their_two_classes_and_leave_the_rest(tmp_path: Path) ->
     assert data.about["left out"]["other labels"] == 60
     two = corpus("mine", folder, classes=("Sports", "World"))
     assert two.names == ("Sports", "World") and len(two.test) == 20
-    with pytest.raises(ValueError, match=r"labels should be two; .* has 4: .*classes="):
+    with pytest.raises(ValueError, match=r"^classes must"):
         corpus("mine", folder)
-    with pytest.raises(ValueError, match=r"should be Music .*World.* has 'Business'"):
+    with pytest.raises(ValueError, match=r"must be among .*Music.*World.* got .*'Business'"):
         corpus("mine", folder, classes=("Music", "Theatre,World"))
-    with pytest.raises(ValueError, match="classes should be two different labels"):
+    with pytest.raises(ValueError, match=r"^classes must be two different"):
         corpus("mine", folder, classes=("World", "World"))
 
 
@@ -157,7 +157,7 @@ def test_cuts_are_made_where_asked(tmp_path: Path) -> None:
     more = corpus("mine", folder, max_length=13, train_documents=50, test_documents=90)
     assert more.train.texts == data.train.texts and more.validation.texts == data.validation.texts
     for name in ("max_length", "train_documents", "test_documents"):
-        with pytest.raises(ValueError, match=f"{name} should be at least 1; got 0"):
+        with pytest.raises(ValueError, match=f"{name} must"):
             corpus("mine", folder, **{name: 0})
 
 
@@ -174,7 +174,7 @@ def test_no_document_is_in_two_splits_as_a_model_reads_it(tmp_path: Path, max_le
     assert not test_ & train_ and not test_ & validation and not validation & train_
     assert len(data.test) == 61 and data.about["left out"]["copies"] >= 52
     assert data.about["documents"] == {split: len(getattr(data, split)) for split in SPLITS}
-    with pytest.raises(ValueError, match=r"both neg and pos .* has no documents that a model can tell"):
+    with pytest.raises(ValueError, match=r"must have neg and pos, without copies"):
         corpus("mine", tmp_path, max_length=2)
 
 
@@ -194,7 +194,7 @@ def test_one_csv_file_with_columns_of_any_name_is_read_as_a_folder_is(
     assert [number_of(each) for each in data.test.texts] == [number_of(each) for each in same.test.texts]
     assert 'was, "so\nto say"' in data.test.texts[0]
     file.write_text("a,b\nx,y,z\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"reviews\.csv should be a table in UTF-8 CSV; .*line 2"):
+    with pytest.raises(ValueError, match=r"reviews\.csv must be a table in UTF-8 CSV; .*line 2"):
         corpus("reviews", file)
 
 
@@ -257,24 +257,24 @@ def test_unknown_names_and_folders_are_refused_with_the_way_out(tmp_path: Path) 
         corpus("imdb", tmp_path / "nowhere")
     with pytest.raises(FileNotFoundError, match=r"train\*\.tsv.*subfolder sst5_trees or sst that does; it"):
         corpus("sst", tmp_path)
-    with pytest.raises(ValueError, match="planted is made, not read"):
+    with pytest.raises(ValueError, match=r"^folder must be None for planted"):
         corpus("planted", tmp_path)
 
 
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"train": "klass\ttext\tid\na\tb\tc\n"}, "columns text, and label or stars, .* it has klass, text"),
-        ({"train": "label\tbody\tid\na\tb\tc\n"}, "it has label, body, id"),
-        ({"train": "label\ttext\na\tb\nc\td\te\n"}, "not aligned from line 3 on: it has 3 fields"),
-        ({"train": "text\ttext\na\tb\n"}, "names each column once; it names 'text', 'text'"),
-        ({"train": ""}, "should be a UTF-8 table"),
-        ({"train": rows(40, classes=("pos",))}, "labels should be two; .* has 1: 'pos'"),
-        ({"train": rows(40), "test": rows(20, first=40, classes=("pos",))}, "test has only documents of pos"),
-        ({"train": "label\ttext\nneg\t \npos\t\n"}, "documents should have words"),
-        ({"test": rows(40)}, "there should be a file train"),
-        ({"train": rows(40), "train_more": rows(40)}, "one file for train; it has train.tsv, train_more.tsv"),
-        ({"train": rows(3)}, "with rows for all splits; there are train"),
+        ({"train": "klass\ttext\tid\na\tb\tc\n"}, "must have two columns"),
+        ({"train": "label\tbody\tid\na\tb\tc\n"}, "must .*; got label, body, id"),
+        ({"train": "label\ttext\na\tb\nc\td\te\n"}, "line 3 of .* must have 2 fields; got 3"),
+        ({"train": "text\ttext\na\tb\n"}, "must .* names each column once"),
+        ({"train": ""}, "must be a UTF-8 table"),
+        ({"train": rows(40, classes=("pos",))}, "classes must"),
+        ({"train": rows(40), "test": rows(20, first=40, classes=("pos",))}, "must have neg and pos"),
+        ({"train": "label\ttext\nneg\t \npos\t\n"}, "documents must have words"),
+        ({"test": rows(40)}, "data must have a file train"),
+        ({"train": rows(40), "train_more": rows(40)}, "train must be one file"),
+        ({"train": rows(3)}, "with rows for all splits"),
     ],
 )  # fmt: skip
 def test_a_folder_that_cannot_be_used_says_why(tmp_path: Path, files: dict[str, str], message: str) -> None:
@@ -293,11 +293,11 @@ def test_texts_of_ones_own_are_encoded_unknown_words_and_all() -> None:
     documents = data.encode(["qwerty asdf", "superb"], [0, 1])
     assert documents.tokens[:4].tolist() == [1, 3, 3, 2]  # unknown words only: <bos> <unk> <unk> <eos>
     assert documents.words(0) == ["<bos>", "qwerty", "asdf", "<eos>"]
-    with pytest.raises(ValueError, match="should have words, and a label 0 or 1; got label 1 and text '  '"):
+    with pytest.raises(ValueError, match=r"^a document must have words, and a label"):
         data.encode(["a", "  "], [0, 1])
-    with pytest.raises(ValueError, match="got label 2 and text 'a'"):
+    with pytest.raises(ValueError, match=r"^a document must have words, and a label"):
         data.encode(["a"], [2])
-    with pytest.raises(ValueError, match=r"2 lengths .* 1 texts"):
+    with pytest.raises(ValueError, match=r"^documents must have a length"):
         Documents(documents.tokens, documents.lengths, documents.labels, documents.texts[:1])
 
 
@@ -358,9 +358,9 @@ def test_a_sample_is_a_part_in_order() -> None:
     assert len(documents.sample(1000)) == 100 and len(documents.sample(0)) == 0
     assert [each.texts[0] for each in part] == [*part.texts]
     assert [part[row].texts for row in (0, -1)] == [part.texts[:1], part.texts[-1:]]
-    with pytest.raises(ValueError, match="n should be at least 0; got -1"):
+    with pytest.raises(ValueError, match=r"^n must"):
         documents.sample(-1)
-    with pytest.raises(ValueError, match="batch_size should be at least 1; got -1"):
+    with pytest.raises(ValueError, match=r"^batch_size must"):
         documents.in_batches(-1)
 
 
@@ -429,13 +429,13 @@ def test_planted_is_reproducible_and_wrong_parameters_are_refused(monkeypatch: p
     for wrong, message in [
         ({"difficulty": 2}, "less than or equal to 1"),
         ({"keywords": 4}, "multiple of 3"),
-        ({"min_words": 50}, "min_words should be at most max_words=40; got 50"),
+        ({"min_words": 50}, "min_words must be at most 40"),
         ({"dificulty": 0.1}, "dificulty"),
     ]:
         with pytest.raises(ValueError, match=message):
             Planting(**wrong)
     monkeypatch.setattr(sys.modules[planted.__module__], "_draw", lambda _, n, *__: [(np.arange(4), 0)] * n)
-    with pytest.raises(ValueError, match="should be 5 different documents; found 1"):
+    with pytest.raises(ValueError, match="for 5 to differ; got 1"):
         planted(train_documents=5)
 
 
@@ -459,6 +459,6 @@ def test_the_real_sets_are_read_whole(name: str, sizes: tuple[int, int, int], sh
     parts = [set(as_read(getattr(data, split))) for split in SPLITS]
     assert sum(map(len, parts)) == len(set.union(*parts))
     assert data.sizes[data.names[1]].tolist() == pytest.approx([share] * 3, abs=0.07)
-    with pytest.raises(ValueError, match="n should be at least 1; got -1"):
+    with pytest.raises(ValueError, match=r"^n must"):
         data.peek(-1)
     assert len(data.peek(3)) == 3 and data.vocabulary.words[4] in {".", "the", ",", "-"}

@@ -55,14 +55,9 @@ def test_every_sequence_is_as_likely_as_any_other(task):
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ((5, 4), "at most symbols = 4; got 5"),
-        ((0, 4), "at least 1; got length 0"),
-        ((3, 0, True), "at least 1; got length 3, symbols 0"),
-        ((3, 4, False, 3), "at least symbols = 4; got 3"),
-    ],
+    ("given", "name"),
+    [((5, 4), "length"), ((0, 4), "length"), ((3, 0, True), "symbols"), ((3, 4, False, 3), "room")],
 )
-def test_impossible_tasks_are_refused(given, message):
-    with pytest.raises(ValueError, match=message):
+def test_impossible_tasks_are_refused(given, name):
+    with pytest.raises(ValueError, match=f"{name} must"):
         Copying(*given)

@@ -30,13 +30,13 @@ def test_a_prompt_becomes_ids_and_goes_on_with_a_text_as_the_tokenizer_writes_th
     prompt, more = continued("2 + 3 =", " 5", tokenizer)
     assert prompt.equal(encode("2 + 3 =", tokenizer)) and tokenizer.decode(more) == " 5"
     assert tokenizer.decode(prompt[0]) == "<bos>2 + 3 ="
-    with pytest.raises(ValueError, match="at least one character"):
+    with pytest.raises(ValueError, match=r"^prompt must"):
         encode("", tokenizer)
 
 
 def test_a_chat_template_is_used_if_there_is_one():
     tokenizer = char_tokenizer()
-    with pytest.raises(ValueError, match="no chat template"):
+    with pytest.raises(ValueError, match=r"^tokenizer must"):
         encode("hello", tokenizer, chat=True)
     tokenizer.chat_template = (
         "{{ bos_token }}{% for m in messages %}[{{ m.content }}]{% endfor %}"
@@ -50,11 +50,11 @@ def test_a_chat_template_is_used_if_there_is_one():
 @pytest.mark.parametrize(
     ("template", "message"),
     [
-        ({"plain": "a", "tools": "b"}, "has chat templates plain, tools, and none is called default"),
+        ({"plain": "a", "tools": "b"}, "tokenizer must have"),
         ("{{ oops[", "chat template cannot be used .TemplateSyntaxError: "),
         ("{{ raise_exception('not today') }}", "chat template cannot be used .TemplateError: not today"),
         ("{{ messages[0].no.such }}", "chat template cannot be used .UndefinedError: "),
-        ("", "has no chat template"),
+        ("", "tokenizer must have"),
     ],
 )
 def test_a_chat_template_that_cannot_be_used_is_refused(template, message):
@@ -72,9 +72,9 @@ def test_of_several_chat_templates_the_default_is_taken():
 
 def test_bytes_that_are_no_text_are_refused():
     tokenizer = char_tokenizer()
-    with pytest.raises(ValueError, match=r"the prompt should be text in UTF-8; its character 2 is '.udcff'"):
+    with pytest.raises(ValueError, match=r"^prompt must be text in UTF-8"):
         encode("a\udcff", tokenizer)
-    with pytest.raises(ValueError, match=r"the continuation should be text in UTF-8"):
+    with pytest.raises(ValueError, match=r"^continuation must be text in UTF-8"):
         continued("a", "\udcff", tokenizer)
 
 
@@ -83,7 +83,7 @@ def test_a_continuation_that_changes_the_prompts_last_token_is_refused(stories):
     assert stories.decode(torch.cat([prompt[0], more]), skip_special_tokens=True) == "Lily had a red ball"
     with pytest.raises(ValueError, match="'nd' does not begin a token of its own behind 'Lily had a'"):
         continued("Lily had a", "nd", stories)
-    with pytest.raises(ValueError, match="continuation should have at least one character"):
+    with pytest.raises(ValueError, match=r"^continuation must"):
         continued("Lily had a", "", stories)
 
 

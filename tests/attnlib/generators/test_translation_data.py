@@ -3,7 +3,6 @@
 import gzip
 import hashlib
 import random
-import re
 import sys
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
@@ -81,14 +80,14 @@ def test_a_folder_of_lines_compressed_or_not(tmp_path):
 def test_files_that_are_not_aligned_are_refused_with_the_line_where_they_part(tmp_path):
     (tmp_path / "train.de").write_text("eins\nzwei\ndrei\n")
     (tmp_path / "train.en").write_text("one\ntwo\n")
-    with pytest.raises(ValueError, match=r"part at line 3: train\.en ends after 2 lines, train\.de after 3"):
+    with pytest.raises(ValueError, match=r"train\.de and train\.en must have as many lines; got \(3, 2\)"):
         read(tmp_path)
     (tmp_path / "train.en").unlink()
-    with pytest.raises(ValueError, match=r"it has train\.de, so not one for en"):
+    with pytest.raises(ValueError, match=r"must hold one file of train .*train\.de"):
         read(tmp_path)
     (tmp_path / "train.de").unlink()
     (tmp_path / "train.tsv").write_text("de\ten\neins\tone\nzwei two\n")
-    with pytest.raises(ValueError, match=r"not aligned from line 3 on: it has 1 fields"):
+    with pytest.raises(ValueError, match=r"line 3 of .* must have 2 fields; got 1"):
         read(tmp_path)
 
 
@@ -102,19 +101,19 @@ def test_a_table_from_windows_is_read_as_any_other(tmp_path):
 
 def test_a_language_that_is_not_there_is_named(tmp_path):
     folder_of(tmp_path)
-    with pytest.raises(ValueError, match="should have the columns de and nl; it has de, en: there is no nl"):
+    with pytest.raises(ValueError, match="must have the column nl"):
         read(tmp_path, languages=("de", "nl"))
     write(tmp_path / "train.tsv", [("eins",)], header="de")
-    with pytest.raises(ValueError, match="there is no en"):
+    with pytest.raises(ValueError, match="must have the column en"):
         read(tmp_path)
     for languages in (None, ("de", "de")):
-        with pytest.raises(ValueError, match=f"two different codes.*got {re.escape(repr(languages))}"):
+        with pytest.raises(ValueError, match=r"^languages must"):
             bitext("mine", tmp_path, languages=languages)
 
 
 @pytest.mark.parametrize("given", [None, "de", ("de",), ("de", "de"), ("de", "en", "nl")])
 def test_two_are_two_and_different(given):
-    with pytest.raises(ValueError, match=f"should be two different codes; got {re.escape(repr(given))}"):
+    with pytest.raises(ValueError, match=r"^languages must"):
         two_different("languages", given, "codes")
     assert two_different("languages", ["de", "en"], "codes") == ("de", "en")
 
@@ -157,15 +156,15 @@ def test_names_and_folders_that_are_not_there(tmp_path, monkeypatch):
     with pytest.raises(FileNotFoundError, match="it has none"):
         bitext("mine", tmp_path, languages=("de", "en"))
     write(tmp_path / "test.tsv", lines(3))
-    with pytest.raises(ValueError, match="there should be a file train"):
+    with pytest.raises(ValueError, match="must have a file train"):
         read(tmp_path)
     write(tmp_path / "test_2.tsv", lines(3))
-    with pytest.raises(ValueError, match=r"one file for test; it has test.tsv, test_2.tsv"):
+    with pytest.raises(ValueError, match=r"test must be one file.*test.tsv.*test_2.tsv"):
         read(tmp_path)
-    with pytest.raises(ValueError, match="max_length should be at least 1; got 0"):
+    with pytest.raises(ValueError, match=r"^max_length must"):
         bitext("invented", max_length=0)
     for name, value in {"folder": tmp_path, "max_length": 1, "vocabulary": 3}.items():
-        with pytest.raises(ValueError, match=f"made, not read, .*: {name} cannot be given"):
+        with pytest.raises(ValueError, match=f"{name} must be None"):
             bitext("invented", **{name: value})
 
 
@@ -210,7 +209,7 @@ def test_a_public_file_is_read_once_and_has_to_be_what_it_was(tmp_path, monkeypa
     with pytest.raises(ConnectionError, match="could not be read"):
         gone = {"all": PublicFile("file:///gone", "0")}
         read_public(Recipe("x", "x", ("de", "en"), gone), ("de", "en"), kept)
-    with pytest.raises(ValueError, match="there is no nl"):
+    with pytest.raises(ValueError, match="a language of two must be one of"):
         read_public(recipe, ("de", "nl"), kept)
     with pytest.raises(ConnectionError, match="no public source of iwslt14 de-en is known"):
         read_public(DATASETS["iwslt14"], ("de", "en"), kept)
@@ -292,9 +291,9 @@ def test_batches_are_of_different_pairs_and_there_have_to_be_some():
     pairs = random_pairs(20)
     assert len(torch.cat([pairs.batches(6)(step).rows for step in range(3)]).unique()) == 18
     assert [pairs[row].texts for row in (0, -1)] == [pairs.texts[:1], pairs.texts[-1:]]
-    with pytest.raises(ValueError, match="there are none"):
+    with pytest.raises(ValueError, match=r"^rows must"):
         pairs[:0].batches(2)
-    with pytest.raises(ValueError, match="two lengths and two texts"):
+    with pytest.raises(ValueError, match=r"^pairs must"):
         Pairs(pairs.source, pairs.source_lengths, pairs.target, pairs.target_lengths, pairs.texts[1:])
 
 
@@ -365,20 +364,20 @@ def test_the_same_seed_gives_the_same_sentences(monkeypatch):
     said = "sepu demi rara tira migo sepu nono sego", "lomfel norfel gushet valgus valkim dunpan"
     assert said in one.train.texts  # the example that the package gives
     assert one.encode("gogo xyz").source.tolist()[2] == 3
-    with pytest.raises(ValueError, match="at least one word"):
+    with pytest.raises(ValueError, match="a sentence must"):
         one.encode("  ")
     with pytest.raises(ValueError, match="nouns"):
         Grammar(nouns=1)
     home = sys.modules[invented.__module__]
     monkeypatch.setattr(home, "_sentence", lambda *_: (["nono"], ["valgus"], np.ones((1, 1), bool)))
-    with pytest.raises(ValueError, match="should be 30 different sentences; found 1"):
+    with pytest.raises(ValueError, match="for 30 to differ; got 1"):
         invented(**sizes)
 
 
 def test_no_sentences_or_documents_are_refused_in_words():
-    with pytest.raises(ValueError, match="train_sentences should be at least 1; got 0"):
+    with pytest.raises(ValueError, match=r"^train_sentences must"):
         invented(train_sentences=0)
-    with pytest.raises(ValueError, match="test_documents should be at least 1; got 0"):
+    with pytest.raises(ValueError, match=r"^test_documents must"):
         planted(test_documents=0)
-    with pytest.raises(ValueError, match="batch_size should be at least 1; got 0"):
+    with pytest.raises(ValueError, match=r"^batch_size must"):
         EpochBatches(make=list, lengths=5, batch_size=0)

@@ -187,9 +187,9 @@ def test_models_that_see_the_answer_are_refused(look, batches):
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"follow": ["flow"]}, "follow should be a list"),
-        ({"follow": "rollout"}, "follow should be a list"),
-        ({"batches": []}, "there should be batches"),
+        ({"follow": ["flow"]}, "follow must be a list"),
+        ({"follow": "rollout"}, "follow must be a list"),
+        ({"batches": []}, "batches must"),
     ],
 )
 def test_evaluation_of_nothing_is_refused(change, says, batches):
@@ -200,13 +200,13 @@ def test_evaluation_of_nothing_is_refused(change, says, batches):
 def test_without_a_reference_there_is_accuracy_only(batches):
     batch = batches[0]
     bare = Batch(batch.input_ids, batch.target_ids, batch.attention_mask)
-    with pytest.raises(ValueError, match="no reference attention"):
+    with pytest.raises(ValueError, match=r"^batches must have their reference"):
         evaluate_rows(own(), [bare])
     rows = evaluate_rows(own(), [bare], follow=())
     assert "rollout" not in rows and len(rows) == int((batch.target_ids != IGNORE).sum())
-    with pytest.raises(ValueError, match="columns of masses"):
+    with pytest.raises(ValueError, match=r"^rows must have one of the columns"):
         mass_table(rows)
-    with pytest.raises(ValueError, match=r"measures should be out of .*; got \['probability'\]"):
+    with pytest.raises(ValueError, match=r"^measure must be one of"):
         mass_table(rows, measures=["probability"])
 
 
@@ -304,7 +304,7 @@ def test_losses_are_summed_in_single_precision(model, batches):
         )
         found = sample_scores(model, [batch])["loss"].to_numpy()
         assert found == pytest.approx(losses.sum(1).detach().double().numpy(), rel=1e-4)
-    with pytest.raises(ValueError, match="there should be batches to score; got none"):
+    with pytest.raises(ValueError, match=r"^batches must"):
         sample_scores(model, [])
 
 
@@ -331,26 +331,21 @@ def test_error_positions_by_hand():
     pd.testing.assert_frame_equal(error_positions(rows.set_index(rows["sample"] * 0)), table)
 
 
-def test_error_positions_are_of_one_run_and_split():
-    rows = made_up()
-    with pytest.raises(ValueError, match=f"of one run and split; got {len(rows)} whose sample and position"):
-        error_positions(pd.concat([rows, rows]))
-
-
 def test_accuracy_is_of_one_run_and_split_or_of_what_by_tells_apart():
     rows = pd.DataFrame({"sample": [0, 0, 1, 1], "position": [0, 1] * 2, "correct": True})
     both = pd.concat([rows.assign(run="a"), rows.assign(run="b", correct=False)])
-    with pytest.raises(ValueError, match="got 4 whose sample and position another row has"):
-        answer_accuracy(both)
     assert answer_accuracy(both, ["run"])["value"].tolist() == [1, 1, 0, 0]
-    with pytest.raises(ValueError, match="got 4 whose run, sample and position"):
-        answer_accuracy(pd.concat([both, both[:4]]), ["run"])
-    with pytest.raises(ValueError, match=r"should have the columns \['task'\]; got \['sample'"):
-        answer_accuracy(rows, ["task"])
-    with pytest.raises(ValueError, match=r"a list of columns, .*; got 'task'"):
-        answer_accuracy(rows, "task")
-    with pytest.raises(ValueError, match=r"should have the columns \['position'\]"):
-        error_positions(rows.drop(columns="position"))
+    for call, name in (
+        (lambda: answer_accuracy(both), "sample and position"),
+        (lambda: answer_accuracy(pd.concat([both, both[:4]]), ["run"]), "run, sample and position"),
+        (lambda: answer_accuracy(rows, ["task"]), "rows"),
+        (lambda: answer_accuracy(rows, "task"), "by"),
+        (lambda: error_positions(rows.drop(columns="position")), "rows"),
+        (lambda: mass_table(masses(), "correct"), "by"),
+        (lambda: mass_table(masses(), ["task"]), "rows"),
+    ):
+        with pytest.raises(ValueError, match=f"^{name} must "):
+            call()
 
 
 def masses() -> pd.DataFrame:
@@ -374,10 +369,6 @@ def test_mass_table_counts_samples_and_shows_empty_groups():
     split = pd.Categorical(["ID"] * 60, categories=["ID", "OOD"])
     table = mass_table(rows.assign(split=split), ["split", "correct"])
     assert table["split"].tolist() == ["ID", "ID", "OOD", "OOD"] and (table["n"] == [12, 0, 0, 0]).all()
-    with pytest.raises(ValueError, match=r"by should be a list of columns, \['correct'\]; got 'correct'"):
-        mass_table(rows, "correct")
-    with pytest.raises(ValueError, match=r"rows should have the columns \['task'\]; got \['sample'"):
-        mass_table(rows, ["task"])
 
 
 def test_evaluation_as_published_is_the_originals():

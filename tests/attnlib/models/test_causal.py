@@ -115,7 +115,7 @@ def test_without_a_reference_or_weight_it_is_the_plain_loss():
 
 def test_what_cannot_be_supervised_is_refused():
     model, batch = SIZES.build("llama", TOKENIZER), batch_at(0)
-    with pytest.raises(ValueError, match="head L2H0 has a target, but the model has 2 layers of 2 heads"):
+    with pytest.raises(ValueError, match=r"^heads must be of 2 layers of 2 heads; got L2H0"):
         reference_loss(1, [(2, 0)])(model, batch)
     with pytest.raises(ValueError, match="the model returned no attention"):
         stacked_attentions(model(batch.input_ids))

@@ -60,7 +60,7 @@ def test_heat_maps_take_arrays_and_tensors_of_any_precision():
 
 
 def test_heat_maps_of_no_model_are_refused():
-    with pytest.raises(ValueError, match="at least one model"):
+    with pytest.raises(ValueError, match=r"^attentions must"):
         plots.attention_grid({}, ["a"])
 
 
@@ -76,7 +76,7 @@ def test_heat_maps_of_no_model_are_refused():
 @pytest.mark.parametrize("words", ["ab", "abcde"])
 def test_words_are_as_many_as_rows_and_columns(draw, words):
     n = len(words)
-    with pytest.raises(ValueError, match=rf"each of \(3, 3\) rows and columns; got \({n}, {n}\) words"):
+    with pytest.raises(ValueError, match=rf"^values must be of the shape .*{n}, {n}\); got .*3, 3\)"):
         draw(list(words))
 
 

@@ -105,7 +105,7 @@ def test_batches_forms_and_subsets():
     ("attention", "message"),
     [
         (None, "rollout_of"),
-        (torch.tensor([[[[1.5, -0.5], [0.0, 1.0]]]]), "must not be negative"),
+        (torch.tensor([[[[1.5, -0.5], [0.0, 1.0]]]]), "attentions must be at least 0"),
         (torch.full((1, 1, 2, 2), torch.nan), "finite"),
     ],
 )

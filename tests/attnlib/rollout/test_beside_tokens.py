@@ -203,11 +203,8 @@ def test_a_picture_that_is_what_generate_reads_first_reaches_every_pass(name):
 @pytest.mark.parametrize(
     ("beside", "message"),
     [
-        (
-            {"token_type_ids": KINDS[:, :4]},
-            r"token_type_ids must be .* for each of 9 tokens. Got shape \(1, 4\)",
-        ),
-        ({"position_ids": [[0, 1, 2]]}, r"position_ids must be .* of 9 tokens. Got a list"),
+        ({"token_type_ids": KINDS[:, :4]}, "token_type_ids must"),
+        ({"position_ids": [[0, 1, 2]]}, "position_ids must"),
         ({"encoder_attention_mask": torch.ones_like(PROMPT)}, "encoder_attention_mask cannot be followed"),
     ],
 )

@@ -153,11 +153,11 @@ def test_is_differentiable():
 def test_what_is_not_finite_is_named(bad):
     attention = softmax_attention(batch=3, layers=4, heads=5)
     attention[1, 2, 3, 4, 0] = bad
-    with pytest.raises(ValueError, match=r"layer 2: \(batch 1, head 3\)\."):
+    with pytest.raises(ValueError, match=r"layer 2: \(batch 1, head 3\)$"):
         rollout(attention)
     with pytest.raises(ValueError, match="layer 2"):
         rollout(attention, torch.zeros(4, 5))  # no weight hides it
-    for heads, end in ((4, r"\(batch 1, head 3\)\."), (5, r"\(batch 1, head 3\), \.\.\.\.")):
+    for heads, end in ((4, r"\(batch 1, head 3\)$"), (5, r"\(batch 1, head 3\), \.\.\.$")):
         attention[1, 2, :heads, 4, 0] = bad
         with pytest.raises(ValueError, match=end):  # four are named, and that there are more
             rollout(attention)
@@ -171,34 +171,30 @@ def test_row_sums_far_from_one_warn():
     torch.testing.assert_close(rolled.sum(-1), torch.ones(1, 5))
 
 
+ONE = torch.ones(1, 1, 1, 1)
+TWO = torch.ones(1, 2, 1, 2, 2) / 2
+
+
 @pytest.mark.parametrize(
-    ("attention", "options", "message"),
+    ("attention", "options", "name"),
     [
-        (None, {}, "rollout_of"),
-        ((None, None), {}, "rollout_of"),
-        ([], {}, "at least one layer"),
-        (torch.ones(1, 2, 1, 3, 4), {}, r"as many queries as keys.*\(1, 1, 3, 4\)"),
-        ([torch.ones(1, 1, 2, 2) / 2, torch.ones(1, 1, 3, 3) / 3], {}, "layer 1 instead"),
-        ([torch.ones(1, 1, 2, 2) / 2, torch.ones(2, 1, 2, 2) / 2], {}, "layer 1 instead"),
-        ([torch.ones(1, 1, 2, 2, dtype=torch.long)], {}, "floating-point"),
-        (torch.ones(1, 2, 1, 2, 2) / 2, {"rows": [2]}, "rows must be positions from -2 to 1"),
-        (torch.ones(1, 2, 1, 2, 2) / 2, {"sink": [-3]}, "sink must be positions"),
-        (torch.ones(1, 2, 1, 2, 2) / 2, {"head_weights": torch.tensor([[1.0], [math.nan]])}, "finite"),
-        ([torch.ones(1, 1, 1, 1)] * 2, {"head_weights": torch.ones(3, 1)}, r"\[layer head\] = \[2 1\]"),
-        (
-            [torch.ones(1, 1, 1, 1)],
-            {"head_weights": torch.tensor([[-0.5]])},
-            r"add up to 0 or more. Got \[-0.5\]",
-        ),
-        (
-            [torch.ones(1, 1, 1, 1)],
-            {"head_weights": torch.zeros(1, 1), "residual": False},
-            "more than 0, without",
-        ),
+        (None, {}, "attentions is None: .* Use rollout_of"),
+        ((None, None), {}, "attentions is None: .* Use rollout_of"),
+        ([], {}, "attentions"),
+        (torch.ones(1, 2, 1, 3, 4), {}, "attentions of layer 0"),
+        ([TWO[:, 0], torch.ones(1, 1, 3, 3)], {}, "attentions of layer 1"),
+        ([TWO[:, 0], torch.ones(2, 1, 2, 2)], {}, "attentions of layer 1"),
+        ([torch.ones(1, 1, 2, 2, dtype=torch.long)], {}, "attentions of layer 0"),
+        (TWO, {"rows": [2]}, "rows"),
+        (TWO, {"sink": [-3]}, "sink"),
+        (TWO, {"head_weights": torch.tensor([[1.0], [math.nan]])}, "head_weights"),
+        ([ONE] * 2, {"head_weights": torch.ones(3, 1)}, "head_weights"),
+        ([ONE], {"head_weights": torch.tensor([[-0.5]])}, "head_weights"),
+        ([ONE], {"head_weights": torch.zeros(1, 1), "residual": False}, "head_weights"),
     ],
 )
-def test_refuses(attention, options, message):
-    with pytest.raises(ValueError, match=message):
+def test_refuses(attention, options, name):
+    with pytest.raises(ValueError, match=rf"^{name}"):
         rollout(attention, **options)
 
 
@@ -218,27 +214,19 @@ def test_null_model_is_rollout_of_uniform_causal_attention(n, layers, data):
     torch.testing.assert_close(ratio, (expected > 0).double())
 
 
-@pytest.mark.parametrize(
-    ("given", "got"),
-    [
-        (torch.tensor([False, True]), r"a mask \(say mask.nonzero\(\).flatten\(\)\)"),
-        ([True], "a mask"),
-        ([0.9, 1.9], r"\[0.9, 1.9\]"),
-        (torch.tensor([1.0]), r"tensor\(\[1.\]\)"),
-    ],
-)
-def test_positions_are_whole_numbers(given, got):
-    with pytest.raises(ValueError, match=f"keys should be whole positions; got {got}"):
+@pytest.mark.parametrize("given", [torch.tensor([False, True]), [True], [0.9, 1.9], torch.tensor([1.0])])
+def test_positions_are_whole_numbers(given):
+    with pytest.raises(ValueError, match=r"^keys must be positions"):
         dense.token_indices(given, 2, "keys", torch.device("cpu"))
     assert dense.token_indices([], 2, "keys", torch.device("cpu")).tolist() == []
 
 
-@pytest.mark.parametrize(("given", "got"), [(torch.ones(2), r"shape \(2,\)"), ([[1.0]], "a list")])
-def test_weights_of_heads_are_a_tensor_of_two_dimensions(given, got):
-    with pytest.raises(ValueError, match=rf"head_weights must be a tensor \[layer head\]. Got {got}"):
-        dense.refuse_no_weights(given, residual=True)
+@pytest.mark.parametrize("given", [torch.ones(2), [[1.0]]])
+def test_weights_of_heads_are_a_tensor_of_two_dimensions(given):
+    with pytest.raises(ValueError, match=r"^head_weights must be a tensor \[layer head\]"):
+        dense.check_head_weights(given, [ONE], residual=True)
 
 
 def test_null_model_refuses():
-    with pytest.raises(ValueError, match="at least 1"):
+    with pytest.raises(ValueError, match=r"^n must"):
         uniform_causal_rollout(0, 3)

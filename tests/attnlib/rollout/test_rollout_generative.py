@@ -107,7 +107,7 @@ def test_any_decoding_strategy_but_beams(strategy):
     expected = naively(model, PROMPT, result.tokens)
     torch.testing.assert_close(result.matrix, expected, atol=1e-5, rtol=0)
     if alone := {"prompt_lookup_num_tokens", "prefill_chunk_size"} & {*strategy}:
-        with pytest.raises(ValueError, match=f"{alone.pop()} cannot be streamed"):
+        with pytest.raises(ValueError, match=f"{alone.pop()} must be None"):
             stream_with_rollout(model, PROMPT, 6, **strategy)
         return
     torch.manual_seed(3)
@@ -194,7 +194,7 @@ def test_top_tokens_and_the_filter():
     assert result.informative().tolist() == [False, False, True, False]
     bare = GenerativeRollout(result.tokens, result.prompt, result.matrix)
     assert bare.top(1, ignore=())[0] == (2, 3, "", pytest.approx(0.3))
-    with pytest.raises(ValueError, match="tokenizer=tokenizer"):
+    with pytest.raises(ValueError, match="tokenizer must"):
         bare.top(3)
 
 
@@ -231,9 +231,9 @@ def test_text_of_the_prompt():
         (PROMPT[:, :0], 3, {}, "empty prompt"),
         (torch.ones(1, 65, dtype=torch.long), 3, {}, "65 tokens are more than the model's context of 64"),
         (PROMPT, 56, {}, "9 tokens and 56 new ones are more than .* 64 tokens. Shorten .*, or ask for fewer"),
-        (PROMPT, 0, {}, "max_new_tokens must be a whole number, at least 1. Got 0"),
-        (PROMPT, 3, {"inputs_embeds": torch.zeros(1, 4, 32)}, "inputs_embeds cannot be followed"),
-        (PROMPT, 3, {"num_beams": 4}, "num_beams must be 1.*beams.*Got 4"),
+        (PROMPT, 0, {}, "max_new_tokens must"),
+        (PROMPT, 3, {"inputs_embeds": torch.zeros(1, 4, 32)}, "inputs_embeds must"),
+        (PROMPT, 3, {"num_beams": 4}, "num_beams must be 1"),
         (PROMPT, 3, {"generation_config": hf.GenerationConfig(num_beams=2)}, "num_beams must be 1"),
         (PROMPT, 3, {"num_return_sequences": 2, "do_sample": True}, "num_return_sequences must be 1"),
         (PROMPT, 3, {"sink": [9]}, "sink must be positions"),
@@ -283,33 +283,20 @@ def test_a_given_continuation_takes_the_place_of_the_models_words(name):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "name"),
     [
-        ({}, r"max_new_tokens=12\), or give a continuation"),
-        ({"continuation": torch.tensor([1]), "max_new_tokens": 3}, "leave out max_new_tokens"),
-        ({"continuation": torch.tensor([1]), "do_sample": False}, "do_sample: nothing is generated"),
-        ({"continuation": torch.ones(0, dtype=torch.long)}, r"at least one token.*Got shape \(0,\)"),
-        ({"continuation": torch.tensor([5, 97])}, r"from 0 to 96. Got \[5, 97\]"),
-        ({"continuation": torch.tensor([-1])}, r"from 0 to 96. Got \[-1\]"),
-        ({"continuation": torch.ones(56, dtype=torch.long)}, "9 tokens and 56 new ones are more than"),
+        ({}, "max_new_tokens"),
+        ({"continuation": torch.tensor([1]), "max_new_tokens": 3}, "max_new_tokens"),
+        ({"continuation": torch.tensor([1]), "do_sample": False}, "options of generate"),
+        ({"continuation": torch.ones(0, dtype=torch.long)}, "continuation"),
+        ({"continuation": torch.tensor([5, 97])}, "continuation"),
+        ({"continuation": torch.tensor([-1])}, "continuation"),
+        ({"continuation": torch.ones(56, dtype=torch.long)}, ".*9 tokens and 56 new ones are more than"),
     ],
 )
-def test_a_wrong_continuation_is_refused_in_words(options, message):
-    with pytest.raises(ValueError, match=message):
+def test_a_wrong_continuation_is_refused(options, name):
+    with pytest.raises(ValueError, match=rf"^{name}"):
         generate_with_rollout(build("llama"), PROMPT, **options)
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ("sunny", r"must be token ids.*Got 'sunny'.*continued\(prompt, text"),
-        (torch.rand(3), "must be token ids"),
-        (torch.ones(2, 3, dtype=torch.long), r"one row.*Got shape \(2, 3\)"),
-    ],
-)
-def test_what_is_no_row_of_tokens_is_refused_in_words(given, message):  # types are checked in tests only
-    with pytest.raises(ValueError, match=message):
-        check_continuation(build("llama"), given, {})
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -335,6 +322,12 @@ def test_raw_attention_has_a_null_of_its_own_whatever_rollout_left_out():
     torch.testing.assert_close(raw.over_null().matrix, torch.ones(3, 9, 3))
 
 
+@pytest.mark.parametrize("given", ["sunny", torch.rand(3), torch.ones(2, 3, dtype=torch.long)])
+def test_what_is_no_row_of_tokens_is_refused(given):  # types are checked in tests only
+    with pytest.raises(ValueError, match=r"^continuation must .*generators\.prompts\.continued"):
+        check_continuation(build("llama"), given, {})
+
+
 @pytest.mark.parametrize("ignore", [{"Of"}, {"of"}])
 def test_words_to_leave_out_are_compared_without_case(ignore):
     nothing = torch.zeros(0, dtype=torch.long), torch.arange(2), torch.zeros(0, 2, 0)
@@ -343,43 +336,35 @@ def test_words_to_leave_out_are_compared_without_case(ignore):
 
 
 @pytest.mark.parametrize(
-    ("asked", "message"),
+    ("asked", "name"),
     [
-        ({"k": 0}, "k should be a whole number, at least 1; got 0"),
-        ({"layer": 3}, "layer should be from -3 to 2; got 3"),
-        ({"generated": 4}, "generated should be from -4 to 3; got 4"),
-        ({"generated": slice(4, 4)}, r"at least one of 4 tokens; got slice\(4, 4, None\)"),
-        ({"ignore": "of"}, r"a set of words, such as \{'of', 'to'\}; got the text 'of'"),
+        ({"k": 0}, "k"),
+        ({"layer": 3}, "layer"),
+        ({"generated": 4}, "generated"),
+        ({"generated": slice(4, 4)}, "generated"),
+        ({"ignore": "of"}, "ignore"),
     ],
 )
-def test_what_cannot_be_listed_is_refused_in_words(asked, message):
+def test_what_cannot_be_listed_is_refused(asked, name):
     something = torch.zeros(4, dtype=torch.long), torch.arange(2), torch.zeros(4, 2, 3)
     result = GenerativeRollout(*something, words=(" of", " oil"), special=(False, False))
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=rf"^{name} must"):
         result.top(**asked)
 
 
-def test_what_was_not_generated_is_refused_in_words():
+def test_what_was_not_generated_is_refused():
     something = torch.zeros(4, dtype=torch.long), torch.arange(2), torch.zeros(4, 2, 3)
     assert GenerativeRollout(*something).of(slice(4, 9)).shape == (0, 2, 3)
-    with pytest.raises(ValueError, match="generated should be from -4 to 3; got -5"):
+    with pytest.raises(ValueError, match=r"^generated must"):
         GenerativeRollout(*something).of(-5)
-    nothing = torch.zeros(0, dtype=torch.long), torch.arange(2), torch.zeros(0, 2, 3)
-    with pytest.raises(ValueError, match="at least one of 0 tokens; got None"):
-        GenerativeRollout(*nothing).top(ignore=())
 
 
-def test_a_prompt_is_a_tensor():
-    with pytest.raises(ValueError, match=r"one prompt, a tensor \[1 prompt\]. Got a list"):
-        check_generation(build("llama"), [[1, 2]], None, 3, {})
-
-
-@pytest.mark.parametrize("new", [2.5, "3", None])
-def test_new_tokens_are_a_whole_number(new):
-    with pytest.raises(ValueError, match=f"a whole number, at least 1. Got {new!r}"):
-        check_generation(build("llama"), PROMPT, None, new, {})
+@pytest.mark.parametrize(("prompt", "new"), [([[1, 2]], 3), (PROMPT, 2.5), (PROMPT, "3")])
+def test_a_prompt_is_a_tensor_and_new_tokens_a_whole_number(prompt, new):
+    with pytest.raises(ValueError, match=r"^(input_ids|max_new_tokens) must"):
+        check_generation(build("llama"), prompt, None, new, {})
 
 
 def test_a_stream_without_a_cache_is_refused_before_anything_is_generated():
-    with pytest.raises(ValueError, match="use_cache=False cannot be streamed"):
+    with pytest.raises(ValueError, match=r"^use_cache must"):
         stream_with_rollout(build("llama"), PROMPT, 3, use_cache=False)

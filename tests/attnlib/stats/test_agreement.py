@@ -193,32 +193,3 @@ def test_intervals_of_groups_are_wider_where_groups_agree_among_themselves():
     width = together.high - together.low
     assert width == pytest.approx(np.sqrt(8) * (alone.high - alone.low), rel=0.15)
     assert width == pytest.approx(2 * 1.96 * np.sqrt(1 / 12 / 50), rel=0.2)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: top_match([0.5, 0.5], [1.0]), "same lengths"),
-        (lambda: kendall_tau([[0.5], [0.5]], [[1.0]]), "got lengths .* of 2 rows, and .* of 1"),
-        (lambda: top_match([0.5, np.nan], [1.0, 2.0]), "no NaN"),
-        (lambda: top_match([], []), "at least one token"),
-        (lambda: top_match([0.5], [0.5], fraction=0), "fraction should be"),
-        (lambda: top_match([0.5], [0.5], fraction=5), "5 %"),
-        (lambda: agreement([[0.5]], [[0.5]], "pearson"), "measure should be one of"),
-        (lambda: agreement([[0.5]], [[0.5]], "kendall"), "needs a row with a value"),
-        (lambda: agreement([], []), "needs a row with a value"),
-        (lambda: agreement([[0.5]] * 2, [[0.5]] * 2, groups=np.array([0])), "each of 2 rows .*; got 1"),
-        (lambda: chance_agreement([[np.nan]], [[0.5]]), "needs a row that has a value"),
-        (lambda: chance_agreement([[0.2]], [[0.5]], shuffles=1), "at least 2"),
-        (lambda: agreement(ragged(0, [2]), ragged(0, [2], checkpoints=3)), "3 checkpoints"),
-        (lambda: kendall_tau(ragged(0, [2], checkpoints=2), ragged(0, [2], checkpoints=3)), "both come"),
-        (lambda: Ragged(np.zeros(3), np.array([1, 1])), "add up to"),
-        (lambda: Ragged.from_padded([[0.1, 0.2]], [[True]]), "the values' shape"),
-        (lambda: kendall_tau(*np.zeros((2, 2, 3, 5))), r"a vector, .* one of shape \(3, 5\) .*mask=.*Ragged"),
-        (lambda: xi([0.1, 0.2], [0.5], 0.1), "same checkpoints"),
-        (lambda: xi([0.1, np.nan], [0.5, 0.6], 0.1), "NaN"),
-    ],
-)
-def test_bad_input_is_refused_with_what_was_allowed(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()

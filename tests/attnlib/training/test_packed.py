@@ -131,16 +131,16 @@ def test_another_thread_may_watch_the_model_or_pass_it_packed_meanwhile():
 
 def test_what_a_packed_pass_refuses():
     model, samples = transformer(), batch()
-    with pytest.raises(ValueError, match="padded on the right"):
+    with pytest.raises(ValueError, match="padding on the right"):
         Packing.of(samples.attention_mask.flip(1))
-    with pytest.raises(ValueError, match="at least 1 row; got group=0"):
+    with pytest.raises(ValueError, match=r"^group must"):
         Packing.of(samples.attention_mask, 0)
     longer = batch([12, 3])
-    with pytest.raises(ValueError, match="12 tokens, and this model was built for at most max_length=9"):
+    with pytest.raises(ValueError, match=r"^texts must have at most max_length=9"):
         packed_pass(model, longer.input_ids, Packing.of(longer.attention_mask))
     packing = Packing.of(samples.attention_mask)
     with watching(model), pytest.raises(ValueError, match="watched or changed by an open block"):
         packed_pass(model, samples.input_ids, packing)
     packed_pass(model, samples.input_ids, packing)  # and nothing of the block is left
-    with pytest.raises(ValueError, match="only a Transformer takes a packed pass, not Linear"):
+    with pytest.raises(ValueError, match=r"^model must be a Transformer"):
         PackedLoss()(torch.nn.Linear(2, 2), samples)

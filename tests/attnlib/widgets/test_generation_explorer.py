@@ -96,26 +96,26 @@ def broken(value):
 
 
 @pytest.mark.parametrize(
-    ("parts", "message"),
+    ("parts", "name"),
     [
-        ({"prompt_words": WORDS[:3]}, r"\[generated prompt layer\] = \[2 3 layers\].*shape \(2, 4, 3\)"),
-        ({"generated_words": NEW[:1]}, r"= \[1 4 layers\].*shape \(2, 4, 3\)"),
-        ({"generated_words": []}, r"generated_words is empty"),
-        ({"prompt_words": "abcd"}, r"prompt_words must be a list of strings.*got one string"),
-        ({"matrix": shares()[0]}, r"shape \(4, 3\)"),
-        ({"matrix": shares()[..., :0]}, r"at least one layer; got shape \(2, 4, 0\)"),
-        ({"matrix": broken(float("nan"))}, r"nan at .* = \[1, 3, 2\]; its values must be finite"),
-        ({"matrix": broken(float("inf"))}, r"inf at .* = \[1, 3, 2\]"),
-        ({"matrix": broken(-0.5)}, r"-0.5 at .* = \[1, 3, 2\].*not negative"),
-        ({"ignored": [True]}, r"ignored must be bool, one for each of the 4.*bool of shape \(1,\)"),
-        ({"ignored": torch.ones(4)}, r"got float32 of shape \(4,\).*~result.informative"),
+        ({"prompt_words": WORDS[:3]}, "matrix"),
+        ({"generated_words": NEW[:1]}, "matrix"),
+        ({"generated_words": []}, "generated_words"),
+        ({"prompt_words": "abcd"}, "prompt_words"),
+        ({"matrix": shares()[0]}, "matrix"),
+        ({"matrix": shares()[..., :0]}, "matrix"),
+        ({"matrix": broken(float("nan"))}, "matrix"),
+        ({"matrix": broken(float("inf"))}, "matrix"),
+        ({"matrix": broken(-0.5)}, "matrix"),
+        ({"ignored": [True]}, "ignored"),
+        ({"ignored": torch.ones(4)}, "ignored"),
     ],
 )
-def test_input_that_cannot_be_shown_is_refused_with_the_reason(parts, message):
+def test_input_that_cannot_be_shown_is_refused(parts, name):
     valid = {"prompt_words": WORDS, "generated_words": NEW, "matrix": shares()}
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=f"^{name} must "):
         GenerationExplorer(**(valid | parts))
-    with pytest.raises(ValueError, match="example 'mine': .*" + message):
+    with pytest.raises(ValueError, match=f"example 'mine': {name} must "):
         GenerationExplorer.from_examples({"fine": valid, "mine": valid | parts})
 
 

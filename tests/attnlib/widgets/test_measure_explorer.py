@@ -62,29 +62,29 @@ def test_it_tells_the_places_of_what_is_needed_among_the_candidates():
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "name"),
     [
-        ({"truth": TRUTH.int()}, r"question 'one': truth must be bool \[token\] = \(5,\); got int32"),
-        ({"truth": TRUTH[:4]}, r"truth must be bool .*got bool \(4,\)"),
-        ({"truth": TRUTH.roll(2)}, r"truth must be candidates; tokens \[3\] are not"),
-        ({"query": 5}, "query must be a place from 0 to 4; got 5"),
-        ({"scores": {"rollout": torch.rand(4)}}, r"score 'rollout' must have the shape \[token\] = \(5,\)"),
-        ({"scores": {"rollout": torch.full((5,), torch.nan)}}, "'rollout' holds nan"),
-        ({"scores": {}}, "there is no score"),
-        ({"words": 1}, "must hold tokens, scores and query"),
+        ({"truth": TRUTH.int()}, "question 'one': truth"),
+        ({"truth": TRUTH[:4]}, "truth"),
+        ({"truth": TRUTH.roll(2)}, "truth"),
+        ({"query": 5}, "query"),
+        ({"scores": {"rollout": torch.rand(4)}}, "score 'rollout'"),
+        ({"scores": {"rollout": torch.full((5,), torch.nan)}}, "score 'rollout'"),
+        ({"scores": {}}, "scores"),
+        ({"words": 1}, "question 'one'"),
     ],
 )
-def test_what_is_not_valid_is_named(changes, message):
-    with pytest.raises(ValueError, match=message):
+def test_what_is_not_valid_is_named(changes, name):
+    with pytest.raises(ValueError, match=f"{name} must "):
         MeasureExplorer({"one": question(**changes)})
 
 
 def test_there_is_a_word_for_every_question_or_for_none():
     assert explorer(written=["", " a"]).written == ["", " a"] and explorer().written == []
-    with pytest.raises(ValueError, match="a word for each of 2 questions; got 1"):
+    with pytest.raises(ValueError, match=r"^written must"):
         explorer(written=["a"])
 
 
 def test_a_measure_that_is_not_there_is_refused():
-    with pytest.raises(ValueError, match="there is no measure 'x'; the questions have rollout, blank-out"):
+    with pytest.raises(ValueError, match=r"^first must be one of"):
         MeasureExplorer({"one": question()}, first="x")

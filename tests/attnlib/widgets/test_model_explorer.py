@@ -60,7 +60,7 @@ def unpacked(widget, index=0):
 def test_lines_are_on_heads_that_there_are():
     line = {"heads": {"L1H0": "reads \u202e"}}
     assert ModelExplorer({"sort": parts(**line)}).items[0]["heads"] == {"L1H0": "reads U+202E"}
-    with pytest.raises(ValueError, match="model 'sort': heads names L2H0; the model's are L0H0, L0H1, L1H0"):
+    with pytest.raises(ValueError, match="model 'sort': heads must be one of"):
         ModelExplorer({"sort": parts(heads={"L2H0": "reads"})})
 
 
@@ -111,8 +111,8 @@ ADDS = arithmetic("+", (1, 99))
         ),
         ({"task": rasp.language("sort", 26)}, r"reads 14 ids and scores 10 classes, but sort has 30 and 26"),
         ({"task": ADDS, "texts": ["1+2"]}, "but arithmetic has 18 and 18: it was trained on another task"),
-        ({"texts": []}, "texts must be a list of one text or more"),
-        ({"texts": "cab"}, "texts must be a list of one text or more"),
+        ({"texts": []}, "texts must be a list"),
+        ({"texts": "cab"}, "texts must be a list"),
         (
             {"texts": ["cab", "cabz"]},
             "model 'sort': sort is written with the symbols 'abcdefghij'; 'cabz' has 'z'",
@@ -136,7 +136,7 @@ def test_weights_that_are_not_finite_are_refused():
     model = transformer()
     with torch.no_grad():
         model.classify.bias[0] = torch.nan
-    with pytest.raises(ValueError, match=r"its weights are not finite: classify\.bias"):
+    with pytest.raises(ValueError, match=r"weights must be finite; .*classify\.bias"):
         ModelExplorer({"sort": parts(model=model)})
 
 
@@ -161,7 +161,7 @@ def reversal(**settings):
         (reversal(), "a-b", "string reversal"),
         (reversal(), "a" * 41, "has 41 symbols; the page reverses at most 40"),
         (reversal(), "a" * 30, "has 62 tokens, and this model was built for at most max_length=60"),
-        (reversal(use_instruction=True), "abc", "without instruction, examples or chat"),
+        (reversal(use_instruction=True), "abc", "strings must be without instruction"),
     ],
 )
 def test_a_string_that_cannot_be_reversed_in_the_page_is_refused(task, text, message):

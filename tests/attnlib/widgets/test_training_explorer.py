@@ -8,7 +8,7 @@ import torch
 
 from attnlib.widgets import TrainingExplorer
 from attnlib.widgets.encoding import dequantise
-from attnlib.widgets.over_training import checked_curve, checked_steps
+from attnlib.widgets.over_training import check_curve, check_steps
 from tests.explorers import attention, press, raw, state_of
 
 STEPS = [0, 10, 40]
@@ -73,48 +73,48 @@ def broken(place, value):
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "name"),
     [
-        ({"tokens": list("1+2")}, r"checkpoint 0: attentions of shape \(2, 3, 4, 4\) have 4.* 3 query"),
-        ({"attentions": attention()[0]}, r"as many checkpoints as .* steps, 3, or one.*\(2, 3, 4, 4\)"),
-        ({"attentions": attention(2)}, r"steps, 3, or one; got shape \(2, 2, 3, 4, 4\)"),
-        ({"attentions": broken((1, 0, 0, 2, 0), np.nan)}, r"checkpoint 1: attentions hold nan at .*2, 0\]"),
-        ({"attentions": broken((2, 0, 0, 2, 0), 3.0)}, r"checkpoint 2: attentions must lie in \[0, 1\]"),
-        ({"answers": ["3"]}, r"answers must be a list of 3 strings.*got \['3'\]"),
-        ({"answers": "333"}, r"answers must be a list of 3 strings.*got '333'"),
-        ({"answers": [1, 2, 3]}, r"answers must be a list of 3 strings.*got \[1, 2, 3\]"),
-        ({"expected": 3}, "expected must be a string or None; got 3"),
-        ({"references": torch.eye(4)}, "must be bool"),
-        ({"reference": None}, "may hold references and expected; got .*reference\\."),
+        ({"tokens": list("1+2")}, "checkpoint 0: attentions"),
+        ({"attentions": attention()[0]}, "attentions"),
+        ({"attentions": attention(2)}, "attentions"),
+        ({"attentions": broken((1, 0, 0, 2, 0), np.nan)}, "checkpoint 1: attentions"),
+        ({"attentions": broken((2, 0, 0, 2, 0), 3.0)}, "checkpoint 2: attentions"),
+        ({"answers": ["3"]}, "answers"),
+        ({"answers": "333"}, "answers"),
+        ({"answers": [1, 2, 3]}, "answers"),
+        ({"expected": 3}, "expected"),
+        ({"references": torch.eye(4)}, "the reference of layer 0, head 0"),
+        ({"reference": None}, "problem 'mine'"),
     ],
-)  # fmt: skip
-def test_a_problem_that_cannot_be_shown_is_named_and_the_reason_told(changes, message):
-    with pytest.raises(ValueError, match="problem 'mine'.*" + message):
+)
+def test_a_problem_that_cannot_be_shown_is_named(changes, name):
+    with pytest.raises(ValueError, match=f"^(problem 'mine': )?{name} must "):
         TrainingExplorer({"fine": problem(), "mine": problem(**changes)}, STEPS)
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("settings", "name"),
     [
-        ({"problems": {}}, "problems is empty"),
-        ({"problems": {"a": {"tokens": ["x"]}}}, r"'a' must hold tokens, attentions.*got tokens\."),
-        ({"steps": []}, r"steps must be a list of at least one number.*got \[\]"),
-        ({"steps": ["0", "1", "2"]}, "steps must be a list of at least one number"),
-        ({"steps": [0, 20, 20]}, "steps must grow from checkpoint to checkpoint; got 20 before 20"),
-        ({"curves": {"loss": [1, 2]}}, "curve 'loss' has 2 values for 3 checkpoints"),
-        ({"curves": {"loss": {0: 1, 50: 2}}}, "'loss' runs from step 0 to 50, but .* from 0 to 40"),
+        ({"problems": {}}, "problems"),
+        ({"problems": {"a": {"tokens": ["x"]}}}, "problem 'a'"),
+        ({"steps": []}, "steps"),
+        ({"steps": ["0", "1", "2"]}, "steps"),
+        ({"steps": [0, 20, 20]}, "steps"),
+        ({"curves": {"loss": [1, 2]}}, "curve 'loss'"),
+        ({"curves": {"loss": {0: 1, 50: 2}}}, "curve 'loss'"),
     ],
-)  # fmt: skip
-def test_a_training_that_cannot_be_shown_is_refused_with_the_reason(settings, message):
-    with pytest.raises(ValueError, match=message):
+)
+def test_a_training_that_cannot_be_shown_is_refused(settings, name):
+    with pytest.raises(ValueError, match=f"^{name} must "):
         TrainingExplorer(**({"problems": {"1+2=": problem()}, "steps": STEPS} | settings))
 
 
 def test_steps_and_curves_are_plain_numbers_whatever_they_came_as():
-    steps = checked_steps(torch.tensor([0.5, 1.0]))
+    steps = check_steps(torch.tensor([0.5, 1.0]))
     assert [type(step) for step in steps] == [float, float]
-    assert [type(step) for step in checked_steps(np.arange(3))] == [int, int, int]
-    assert checked_curve("a", {0.5: np.float64(1 / 3)}, steps)["values"] == [0.33333]
+    assert [type(step) for step in check_steps(np.arange(3))] == [int, int, int]
+    assert check_curve("a", {0.5: np.float64(1 / 3)}, steps)["values"] == [0.33333]
 
 
 # ---- the page

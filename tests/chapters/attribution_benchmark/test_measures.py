@@ -155,7 +155,7 @@ def test_no_questions_and_no_such_measure_are_refused():
     questions = asked(TYPED, [5, 3, 2])
     with pytest.raises(ValueError, match="there should be questions of typed; got none"):
         scored(MODELS["llama"], questions.where(torch.zeros(3, dtype=torch.bool)))
-    with pytest.raises(ValueError, match=r"methods should be out of .* got \['rollot'\]"):
+    with pytest.raises(ValueError, match="methods must be one of"):
         scored(MODELS["llama"], questions, ["rollot"])
 
 

@@ -193,7 +193,7 @@ def test_documents_over_training_are_what_the_explorer_takes(corpus, recorded):
     typed = measures.text_scores([model], corpus, "superb and dull")
     assert typed["tokens"] == ["<bos>", "superb", "and", "dull", "<eos>"]
     assert typed["predicted"][0] in corpus.names and typed["scores"]["α"].shape == (1, 5)
-    with pytest.raises(ValueError, match="should have words"):
+    with pytest.raises(ValueError, match="a document must have words"):
         measures.text_scores([model], corpus, "  ")
 
 

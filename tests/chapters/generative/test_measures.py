@@ -117,7 +117,7 @@ def test_settings_that_cannot_be():
         with pytest.raises(ValueError, match="facts must be"):
             generator(**wrong)
     for digits in (0, 19):
-        with pytest.raises(ValueError, match=f"digits must be from 1 to 18. Got {digits}"):
+        with pytest.raises(ValueError, match=r"^digits must"):
             generator(digits=digits)
     assert len(next(generator(digits=18).generate_samples()).answer) == 18
     with pytest.raises(ValueError, match="opening must be"):

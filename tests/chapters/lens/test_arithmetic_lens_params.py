@@ -49,7 +49,7 @@ def test_the_model_has_room_for_every_problem_of_its_task_and_no_more():
     [
         ({"problem": "12++3"}, "there should be a number at character 4"),
         ({"highest": 20}, "cannot be disjoint: there are 400 problems"),
-        ({"also": ["/"]}, "operators should be some of"),
+        ({"also": ["/"]}, "operators must be some of"),
         ({"published": [100, 5, 100]}, "three numbers of at least 10"),
         ({"n_operands": 3, "problem": "1+2+3"}, r"say published=\[\]"),
         ({"also": ["-", "-"]}, "a name of its own; got two called 'subtraction': leave out a value"),

@@ -121,10 +121,10 @@ def test_profiles_fit_every_language(which, name):
         ({"grid": {"learning_rate": [0.1, 0.10000001]}}, "got two called 'sort, rate 0.1, gamma 0.98'"),
         (
             {"length": 1, "longest": 1},
-            "sort has too few .* sequences of 1 to 1 symbols: .*; allow longer ones",
+            "max_length must be larger, for .* sequences of sort",
         ),
         ({"grid": {"gamma": []}}, "grid.gamma: .*at least 1 item"),
-        ({"language_file": "nowhere.py"}, "there is no nowhere.py"),
+        ({"language_file": "nowhere.py"}, "language_file must be a Python file.*nowhere.py"),
     ],
 )
 def test_wrong_settings_are_told_what_is_allowed(change, message):
@@ -198,13 +198,13 @@ def test_other_processes_are_sent_languages_by_name(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("x = 1", "defines no attnlib.generators.rasp.Definition"),
-        ("from attnlib.generators.rasp.definitions import SORT", "defines no"),
+        ("x = 1", "must define a rasp.Definition"),
+        ("from attnlib.generators.rasp.definitions import SORT", "must define"),
         ("1 / 0", "fails when it is run: ZeroDivisionError"),
         ("def (", "fails when it is run: SyntaxError"),
-        (SHIFT.replace('"shift",', '"sort",'), "a name of its own.*got 'sort'"),
-        (SHIFT.replace('"shift",', '"../shift",'), "a name of its own.*got '../shift'"),
-        (SHIFT + "two = rasp.Definition('shift', '', lambda s: s.symbols)", "a name of its own.*got 'shift'"),
+        (SHIFT.replace('"shift",', '"sort",'), "anew; got 'sort'"),
+        (SHIFT.replace('"shift",', '"../shift",'), "anew; got '../shift'"),
+        (SHIFT + "two = rasp.Definition('shift', '', lambda s: s.symbols)", "anew; got 'shift'"),
     ],
 )
 def test_a_file_that_defines_none_is_told_so(tmp_path, text, message):

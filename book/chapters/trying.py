@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 
 from attnlib.generators.rasp import LANGUAGES, Language
 from attnlib.models.stored import StoredModel
-from attnlib.widgets.model_explorer import checked
+from attnlib.widgets.model_explorer import check_asked
 
 ROOM = 320_000
 """How many weights, in half precision, a chapter's page has room for beside all else: about 0.8 MB."""
@@ -92,7 +92,7 @@ def text_for(kept: StoredModel, text: str = "") -> tuple[str, str]:
 def why_not(kept: StoredModel, text: str) -> str:
     """Why a model cannot be asked a text, or ""."""
     try:
-        checked(kept.model, kept.task, text)
+        check_asked(kept.model, kept.task, text)
     except ValueError as error:
         return str(error)
     return ""

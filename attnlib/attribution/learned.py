@@ -81,6 +81,7 @@ def learned_heads(
                 squares, products = squares + sums.T @ sums, products + sums.T @ (v - v.mean()) / v.std()
     learns = not isinstance(squares, float)
     check(learns, "questions must have an answer that changes with their tokens", questions)
+    assert not isinstance(squares, float)
     ridge = penalty * np.trace(squares) / len(squares) * np.eye(len(squares))
     return of_weights(torch.from_numpy(np.linalg.solve(squares + ridge, products)))
 

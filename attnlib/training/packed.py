@@ -153,8 +153,11 @@ class PackedLoss:
 
     def __call__(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
         """The same losses as `TokenLoss`."""
-        fits = isinstance(model, Transformer)
-        check(fits, "model must be a Transformer (for others, take token_loss)", type(model).__name__)
+        kind = type(model)
+        check(
+            issubclass(kind, Transformer), "model must be a Transformer (else take token_loss)", kind.__name__
+        )
+        assert isinstance(model, Transformer)
         supervised = bool(batch.target_attention) and self.attention_weight > 0
         packing = Packing.of(batch.attention_mask, self.group)
         output = packed_pass(model, batch.input_ids, packing, output_attentions=supervised)

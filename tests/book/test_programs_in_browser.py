@@ -1,13 +1,35 @@
-"""A head whose program selects nothing in a row, and models that cannot be shown."""
+"""Heads with a program's attention in place of their own, as in Python; and models that cannot be shown."""
+
+import base64
+import copy
 
 import pytest
 import torch
 
 from attnlib.generators import rasp
 from attnlib.models import Transformer, TransformerConfig
+from attnlib.models.attention import reinforced
 from attnlib.widgets import ModelExplorer
+from attnlib.widgets.front_end import front_end
+from attnlib.widgets.static import EXPORT
 
 pytestmark = pytest.mark.book
+
+PROGRAMMED = [name for name, definition in rasp.LANGUAGES.items() if definition.heads]
+
+EMPTY = {("hist2", False), ("sort", False), ("sort_by_freq", False)}
+"""Where a head selects nothing in some rows: with a token at the beginning, it looks there."""
+
+SWAP = """([state, texts]) => {
+  const weights = Uint8Array.from(atob(state.weights), (letter) => letter.charCodeAt(0));
+  const { task: told, config } = state.items[0], task = taskOf(told, config);
+  const model = unpackModel({ get: (name) => (name === "weights" ? weights : state[name]) }, 0);
+  return texts.map((text) => Object.entries(task.targets(text)).map(([head, mask]) => {
+    const ids = task.ids(text), own = { [head]: evenly(mask, ids.length) };
+    const { logits, attentions } = model.read(ids, own);
+    return [head, ...[logits, attentions].map((values) => [...values])];
+  }));
+}"""
 
 
 def made(task):
@@ -23,6 +45,43 @@ def explorer(*names, bos=True):
     return ModelExplorer(
         {name: {"model": made(task), "task": task, "texts": ["cabbage"]} for name, task in tasks.items()}
     )
+
+
+@pytest.fixture(scope="module")
+def page(browser):
+    script = EXPORT.sub("", front_end("model_explorer.js")[0])
+    page = browser.new_page()
+    names = "{ taskOf, unpackModel, evenly }"
+    page.add_script_tag(content=f'"use strict";\n{script}\nObject.assign(window, {names});')
+    yield page
+    page.close()
+
+
+@pytest.mark.parametrize("bos", [False, True])
+@pytest.mark.parametrize("name", PROGRAMMED)
+def test_a_head_with_the_programs_attention_does_what_it_does_in_python(page, name, bos):
+    """Where the program selects nothing, such as at a first symbol in hist2 without BOS, it keeps its own."""
+    widget, task = explorer(name, bos=bos), rasp.language(name, 10, bos)
+    model, empty = copy.deepcopy(made(task)).double(), 0
+    texts = task.decode(task.sequences(20, max_length=30))
+    state = {"items": widget.items, "weights": base64.b64encode(widget.weights).decode()}
+    for text, found in zip(texts, page.evaluate(SWAP, [state, texts]), strict=True):
+        sample = task.annotate(text)
+        n = len(sample.input_ids)
+        assert len(found) == len(sample.target_attention)
+        for (head, mask), (called, logits, attentions) in zip(
+            sample.target_attention.items(), found, strict=True
+        ):
+            with torch.no_grad(), reinforced(model, [head], mask[None], 1.0):
+                there = model(sample.input_ids[None]).logits.float()
+            torch.testing.assert_close(
+                torch.tensor(logits, dtype=torch.float32).view(1, n, -1), there, atol=1e-4, rtol=0
+            )
+            rows = torch.tensor(attentions, dtype=torch.float32).view(*task.size, n, n)[head]
+            torch.testing.assert_close(rows.sum(-1), torch.ones(n))
+            assert called == "L{}H{}".format(*head)
+            empty += int((~mask.any(-1)).sum())
+    assert bool(empty) == ((name, bos) in EMPTY)
 
 
 def test_a_row_without_a_key_shows_the_heads_own_attention(opened):

@@ -319,6 +319,15 @@ def test_examples_are_switched_and_a_smaller_one_stays_inside(opened):
 # ---- the page around it
 
 
+def test_two_hundred_tokens_scroll_within_their_frame(opened):
+    page = opened(AttentionExplorer(["t"] * 200, attention(1, 1, 200, 200)), width=700)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.locator(".attnx-stage").focus()
+    page.keyboard.press("End")
+    box, stage = page.locator(MAP).bounding_box(), page.locator(".attnx-stage").bounding_box()
+    assert abs(box["y"] + box["height"] - stage["y"] - stage["height"]) < 20  # the last row is in view
+
+
 def test_the_books_light_panel_on_a_dark_page_makes_it_light(opened):
     panel = f'<div style="background: #ced6dd; padding: 1em">{explorer().to_html()}</div>'
     assert opened(panel, dark=True).locator(".attnx").get_attribute("data-mode") == "light"

@@ -7,7 +7,7 @@ from typing import Any
 from jaxtyping import Int64
 from torch import Tensor
 
-from attnlib.checks import check, check_some, check_text
+from attnlib.checks import check_some, check_text
 from attnlib.options import plain_options
 
 EXAMPLES = {
@@ -82,8 +82,15 @@ def _in_a_chat(text: str, tokenizer: Any, **told: Any) -> Any:
     A template is code of whoever made the model, and may raise anything.
     """
     template = tokenizer.chat_template
-    named = template if not isinstance(template, dict) else template.get("default")
-    check(named, "tokenizer must have a (default) chat template, or chat be False", template)
+    if isinstance(template, dict) and "default" not in template:
+        raise ValueError(
+            f"this tokenizer has chat templates {', '.join(template)}, and none is called default: set "
+            "tokenizer.chat_template to one of them, or ask with chat=False"
+        )
+    if not template:
+        raise ValueError(
+            "this tokenizer has no chat template; ask with chat=False, or take an instructed model"
+        )
     message = [{"role": "user", "content": text}]
     try:
         return tokenizer.apply_chat_template(message, add_generation_prompt=True, **told)

@@ -378,7 +378,7 @@ def test_words_that_are_given_take_the_place_of_the_models(models, method, tmp_p
     capsys.readouterr()
     both = ("--continuation", " b", "--new-tokens", "3", "-o", page)
     assert "leave out --new-tokens" in refusal(capsys, str(models / "writer"), "a", *both)
-    assert "at least one character" in refusal(
+    assert "continuation must not be empty" in refusal(
         capsys, str(models / "writer"), "a", "--continuation", "", "-o", page
     )
 

@@ -51,6 +51,8 @@ def test_a_chat_template_is_used_if_there_is_one():
     ("template", "message"),
     [
         ({"plain": "a", "tools": "b"}, "tokenizer must have"),
+        ({"plain": "a", "tools": "b"}, "has chat templates plain, tools, and none is called default"),
+        ("", "has no chat template"),
         ("{{ oops[", "chat template cannot be used .TemplateSyntaxError: "),
         ("{{ raise_exception('not today') }}", "chat template cannot be used .TemplateError: not today"),
         ("{{ messages[0].no.such }}", "chat template cannot be used .UndefinedError: "),

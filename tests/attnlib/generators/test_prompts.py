@@ -36,7 +36,7 @@ def test_a_prompt_becomes_ids_and_goes_on_with_a_text_as_the_tokenizer_writes_th
 
 def test_a_chat_template_is_used_if_there_is_one():
     tokenizer = char_tokenizer()
-    with pytest.raises(ValueError, match=r"^tokenizer must"):
+    with pytest.raises(ValueError, match="no chat template"):
         encode("hello", tokenizer, chat=True)
     tokenizer.chat_template = (
         "{{ bos_token }}{% for m in messages %}[{{ m.content }}]{% endfor %}"
@@ -50,13 +50,11 @@ def test_a_chat_template_is_used_if_there_is_one():
 @pytest.mark.parametrize(
     ("template", "message"),
     [
-        ({"plain": "a", "tools": "b"}, "tokenizer must have"),
         ({"plain": "a", "tools": "b"}, "has chat templates plain, tools, and none is called default"),
         ("", "has no chat template"),
         ("{{ oops[", "chat template cannot be used .TemplateSyntaxError: "),
         ("{{ raise_exception('not today') }}", "chat template cannot be used .TemplateError: not today"),
         ("{{ messages[0].no.such }}", "chat template cannot be used .UndefinedError: "),
-        ("", "tokenizer must have"),
     ],
 )
 def test_a_chat_template_that_cannot_be_used_is_refused(template, message):

@@ -44,7 +44,7 @@ def test_the_corpus_is_as_the_parameters_say(corpus):
         ({"data": "plantd"}, "got 'plantd'; did you mean 'planted'"),
         ({"data": "furd"}, "any other name with folder"),
         ({"classes": ["a", "b"], "max_length": 5}, "classes, max_length cannot be given for planted"),
-        ({"folder": "my/reviews.csv"}, "my/reviews.csv should hold files named .* there is no such"),
+        ({"folder": "my/reviews.csv"}, "my/reviews.csv must hold files named .* there is no such"),
         ({"data": "sst", "confounding": 1.0}, "confounding cannot be given for sst, which is read, not made"),
         ({"classes": ["a"]}, "empty, or two different labels; got .'a'."),
         ({"seeds": [1]}, "seeds: .*at least 2 items"),
@@ -203,7 +203,7 @@ def test_documents_over_training_are_what_the_explorer_takes(corpus, recorded):
 def test_the_spread_of_attention_is_1_if_even_and_0_if_on_one_token():
     alpha = stats.Ragged(np.array([0.25] * 4 + [0.0, 1.0] + [0.5, 0.5, 0.0]), np.array([4, 2, 3]))
     np.testing.assert_allclose(stats.attention_spread(alpha), [1, 0, np.log(2) / np.log(3)])
-    with pytest.raises(ValueError, match="at least two tokens; 1 of 2 do not"):
+    with pytest.raises(ValueError, match="rows must have at least two tokens; got 1"):
         stats.attention_spread(stats.Ragged(np.ones(3) / 3, np.array([1, 2])))
 
 

@@ -260,7 +260,7 @@ class OwnAttention(hf.PreTrainedModel):
         ),
         ("llama", {"attention_mask": torch.zeros(2, N, dtype=torch.long)}, "only padding"),
         ("llama", {"attention_mask": torch.arange(2 * N).view(2, N) != N + 3}, r"gaps .* elements \[1\]"),
-        ("llama", {"keys": [N]}, f"keys must be positions from -{N} to {N - 1}"),
+        ("llama", {"keys": [N]}, f"keys must be positions, whole numbers from -{N} to {N - 1}"),
         ("llama", {"rows": [-N - 1]}, "rows must be positions"),
         ("llama", {"sink": [99]}, "sink must be positions"),
         ("llama", {"attention_mask": torch.full((2, N), 2)}, r"1 for tokens and 0 for padding. Got \[2\]"),

@@ -162,7 +162,7 @@ def test_sentences_from_a_folder(tmp_path):
 
 
 def test_a_folder_without_them_or_without_a_column(tmp_path):
-    with pytest.raises(FileNotFoundError, match="should hold linzen_verb_number_filtered"):
+    with pytest.raises(FileNotFoundError, match="must hold linzen_verb_number_filtered"):
         linzen(tmp_path)
     (tmp_path / "linzen_verb_number_filtered.tsv").write_text("number\tsentence\n")
     with pytest.raises(ValueError, match=r"it lacks \['n_attractors', 'verb_index'\]"):

@@ -87,7 +87,7 @@ def test_where_nothing_is_left_out_it_changes_nothing_and_not_as_published():
         pairs = zip(plain.samples(20), enlarged.samples(20), strict=True)
         same = [one.reference.equal(other.reference) for one, other in pairs]
         assert all(same) is not TASKS[name].ENLARGES, name
-    with pytest.raises(ValueError, match="ask for one of them"):
+    with pytest.raises(ValueError, match="enlarged must be False with as_published"):
         task("successor", TOKENIZER, enlarged=True, as_published=True)
 
 

@@ -42,8 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     try:
-        for name, value in vars(given).items():
-            check_text(**{name: str(value)})
+        check_text(**{name: str(value) for name, value in vars(given).items()})
         print(benchmarking.run(given) if given.command == "benchmark" else _look(given))
     except REFUSALS as error:
         say(f"attnlib {given.command}: {' '.join(str(error).split())[:LONGEST_LINE]}")

@@ -13,8 +13,8 @@ from typing import Any
 
 from sphinx.application import Sphinx
 
-OF_CHAPTER = (":class: one-minute", '"further_of"')
-"""In the first cell of a chapter, and in what is said of the page of its further experiments."""
+OF_CHAPTER = (":class: one-minute", "{div} underlined")
+"""In the first cell of a chapter, and in that of the page of its further experiments."""
 
 HIDE = "Hide them"
 """On an open fold whose label does not begin with "Show"."""

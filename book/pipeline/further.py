@@ -6,14 +6,14 @@ A chapter is one notebook, which readers download and run as a whole. When its p
 
 import re
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import nbformat
 from docutils.nodes import make_id
 from nbformat import NotebookNode
-from nbformat.v4 import new_code_cell, new_markdown_cell
+from nbformat.v4 import new_markdown_cell
 
 from book.chapters.findings.finding import slug
 
@@ -72,8 +72,7 @@ def silent(cell: NotebookNode) -> NotebookNode:
     """A code cell that is not on the page, and tells its numbers."""
     told = [output for output in cell.outputs if "scrapbook" in output.get("metadata", {})]
     tags = dict.fromkeys([*cell.metadata.get("tags", []), "remove-cell"])
-    metadata = {**cell.metadata, "tags": [*tags]}
-    return new_code_cell(cell.source, id=cell.id, outputs=told, metadata=metadata)
+    return nbformat.from_dict({**cell, "outputs": told, "metadata": {**cell.metadata, "tags": [*tags]}})
 
 
 def further_page(chapter: str) -> str:
@@ -81,7 +80,7 @@ def further_page(chapter: str) -> str:
     return f"{chapter}_further"
 
 
-def divide(path: Path, whole: Path) -> dict[str, str]:
+def divide(path: Path, whole: Path) -> list[str]:
     """Divides an executed chapter of the stage into two pages, if it has further experiments.
 
     Args:
@@ -89,12 +88,12 @@ def divide(path: Path, whole: Path) -> dict[str, str]:
         whole: a folder that then has the chapter as it was.
 
     Returns:
-        the name of the second page, by the anchor of every section on it; empty if there is no second page.
+        the anchors of the second page's sections; empty if there is no second page.
     """
     chapter = nbformat.read(path, as_version=4)
     first, second = divided(chapter.cells)
     if not (texts := [cell for cell in second if cell.cell_type == "markdown"]):
-        return {}
+        return []
     name, title = further_page(path.stem), title_of(first)
     sections = {
         slug(found["words"]): found["words"]
@@ -115,11 +114,10 @@ def divide(path: Path, whole: Path) -> dict[str, str]:
         cell.source = BELOW.sub(r"#\g<depth> \g<words>", cell.source)
     whole.mkdir(exist_ok=True)
     shutil.copy(path, whole)
-    of = {**chapter.metadata, "further_of": path.stem}
-    for cells, metadata, target in ((first, chapter.metadata, path), (second, of, path.with_stem(name))):
-        page = nbformat.from_dict({**chapter, "metadata": metadata, "cells": cells})
-        nbformat.write(page, target)
-    return dict.fromkeys(sections, name)
+    for cells, target in ((first, path), (second, path.with_stem(name))):
+        chapter.cells = cells
+        nbformat.write(chapter, target)
+    return [*sections]
 
 
 def title_of(cells: Iterable[NotebookNode]) -> str:
@@ -127,25 +125,24 @@ def title_of(cells: Iterable[NotebookNode]) -> str:
     return next(found["words"] for cell in cells if (found := TITLE.search(cell.source)))
 
 
-def with_pages_below(toc: Any, further: Mapping[str, str]) -> Any:
-    """A table of contents in which the chapters have their second pages, by the document, as sections."""
+def with_pages_below(toc: Any, chapters: Collection[str]) -> Any:
+    """A table of contents in which the documents of some chapters have their second pages as sections."""
     if isinstance(toc, list):
-        return [with_pages_below(each, further) for each in toc]
+        return [with_pages_below(each, chapters) for each in toc]
     if not isinstance(toc, dict):
         return toc
-    below = (
-        {"sections": [{"file": further[toc["file"]], "title": "Further experiments"}]}
-        if toc.get("file") in further
-        else {}
-    )
-    return {key: with_pages_below(value, further) for key, value in toc.items()} | below
+    below = {key: with_pages_below(value, chapters) for key, value in toc.items()}
+    if toc.get("file") in chapters:
+        below["sections"] = [{"file": further_page(toc["file"]), "title": "Further experiments"}]
+    return below
 
 
-def redirected(text: str, moved: Mapping[str, Mapping[str, str]]) -> str:
-    """Text of a page whose links to sections lead to the pages that have them, by chapter and anchor."""
+def redirected(text: str, moved: Mapping[str, Collection[str]]) -> str:
+    """Text of a page whose links to sections that `moved`, by chapter, lead to the second pages."""
 
     def link(found: re.Match[str]) -> str:
-        page = moved.get(found["page"], {}).get(found["anchor"], found["page"])
-        return f"{found['folder']}{page}.ipynb#{found['anchor']}"
+        page, anchor = found["page"], found["anchor"]
+        page = further_page(page) if anchor in moved.get(page, ()) else page
+        return f"{found['folder']}{page}.ipynb#{anchor}"
 
     return LINK.sub(link, text)

@@ -70,7 +70,7 @@ def executed_first(profile: str) -> list[str]:
     needed = {name for others in before.values() for name in others}
     apart = [name for name, others in before.items() if not others and name not in needed]
     return [waiting] * bool(before.get(waiting)) + [
-        each for each in apart if "minutes" in told(each, profile)
+        each for each in apart if "minutes" in by_comment(each, profile)
     ]
 
 
@@ -93,10 +93,10 @@ def expected(name: str, profile: str) -> str:
         seconds = json.loads(Path(f"build/{profile}/runs/{name}.json").read_bytes())["wall_time_s"]
         return f"{seconds / 60:.1f} min"
     except (OSError, ValueError, KeyError):
-        return told(name, profile)
+        return by_comment(name, profile)
 
 
-def told(name: str, profile: str) -> str:
+def by_comment(name: str, profile: str) -> str:
     """How long a chapter takes by its profile's own comment."""
     path = Path(f"notebooks/profiles/{name}/{profile}.yaml")
     found = TIME.search(path.read_text(encoding="utf-8")) if path.exists() else None

@@ -108,7 +108,7 @@ def assemble(build: Path, stage: Path, divided: bool = True) -> str:
         "book", stage / "book", ignore=shutil.ignore_patterns("pipeline", "chapters", "front", "__pycache__")
     )
     shutil.rmtree(whole := stage.with_name(WHOLE), ignore_errors=True)
-    timed, moved = {}, dict[str, dict[str, str]]()
+    timed, moved = {}, dict[str, list[str]]()
     for document in documents(toc):
         if document.startswith("notebooks/"):
             executed = build / f"{document}.ipynb"
@@ -126,7 +126,7 @@ def assemble(build: Path, stage: Path, divided: bool = True) -> str:
                 moved[Path(document).name] = sections
         elif not document.startswith("book/"):
             shutil.copy(f"{document}.md", stage / f"{document}.md")
-    toc = with_pages_below(toc, {f"notebooks/{name}": f"notebooks/{further_page(name)}" for name in moved})
+    toc = with_pages_below(toc, [f"notebooks/{name}" for name in moved])
     (stage / "_toc.yml").write_text(yaml.safe_dump(toc, sort_keys=False), encoding="utf-8")
     (stage / "_config.yml").write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
 

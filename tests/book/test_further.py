@@ -70,7 +70,7 @@ def test_each_section_is_on_one_page_and_both_know_all_numbers(tmp_path: Path) -
     path = chapter(tmp_path)
     whole = path.read_text()
     moved = divide(path, tmp_path / "whole")
-    assert moved == {"other-seeds": "heads_further", "longer-inputs": "heads_further"}
+    assert moved == ["other-seeds", "longer-inputs"]
     assert (tmp_path / "whole/heads.ipynb").read_text() == whole
 
     text, outputs, told = read(path)
@@ -92,13 +92,13 @@ def test_a_chapter_without_further_experiments_stays_one_page(tmp_path: Path) ->
     path = tmp_path / "heads.ipynb"
     nbformat.write(new_notebook(cells=[new_markdown_cell(SUMMARY)]), path)
     before = path.read_bytes()
-    assert divide(path, tmp_path / "whole") == {} and path.read_bytes() == before
+    assert divide(path, tmp_path / "whole") == [] and path.read_bytes() == before
     assert [each.name for each in tmp_path.iterdir()] == ["heads.ipynb"]
 
 
 def test_links_and_contents_lead_to_the_second_page() -> None:
     """Links to other sections, chapters and explorers stay as they are."""
-    moved = {"heads": {"other-seeds": "heads_further"}}
+    moved = {"heads": ["other-seeds"]}
     links = "[a](/notebooks/heads.ipynb#other-seeds) [b](heads.ipynb#summary) [c](tails.ipynb#other-seeds)"
     assert redirected(links, moved) == links.replace("heads.ipynb#other", "heads_further.ipynb#other")
     toc = {
@@ -106,7 +106,7 @@ def test_links_and_contents_lead_to_the_second_page() -> None:
         "parts": [{"numbered": 1, "chapters": [{"file": "n/heads"}, {"file": "n/tails"}]}],
     }
     below = {"file": "n/heads", "sections": [{"file": "n/heads_further", "title": "Further experiments"}]}
-    assert with_pages_below(toc, {"n/heads": "n/heads_further"}) == {
+    assert with_pages_below(toc, ["n/heads"]) == {
         "root": "index",
         "parts": [{"numbered": 1, "chapters": [below, {"file": "n/tails"}]}],
     }

@@ -66,4 +66,4 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("doctree-resolved", read)
     app.connect("html-page-context", load)
     app.connect("build-finished", end)
-    return {"parallel_read_safe": True, "parallel_write_safe": False}
+    return {"parallel_read_safe": True, "parallel_write_safe": True}  # doctrees are resolved in one process

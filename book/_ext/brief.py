@@ -12,7 +12,6 @@ so; a line below the box that opens a chapter explains the underline.
 from __future__ import annotations
 
 import glob
-import json
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +19,17 @@ from docutils import nodes
 from myst_nb.core.variables import RetrievalError
 from myst_nb.ext.glue.roles import PasteTextRole
 from myst_nb.ext.glue.utils import retrieve_glue_data
-from origins import of_this_run
+from origins import of_page
 from sphinx.application import Sphinx
 from sphinx.config import Config
-from sphinx.environment import BuildEnvironment
 from sphinx.transforms import SphinxTransform
 from sphinx.writers.html5 import HTML5Translator
 
 HERE = "of-this-build"
-LEGEND = " numbers were computed by {build}. All others are recorded, or the same in every build."
+LEGEND = (
+    " numbers, and figures and tables marked (this run), were computed by {build}. All others are recorded, "
+    "or the same in every build."
+)
 
 
 class Brief(nodes.inline):
@@ -52,7 +53,7 @@ class BriefRole(PasteTextRole):
         source = found.metadata.get("source", {})
         env = self.document.settings.env
         text = pasted[0].astext()
-        here = not is_recorded(source["record"]) if "record" in source else name in told_here(env)
+        here = not is_recorded(source["record"]) if "record" in source else name in of_page(env)
         here = here and any(map(str.isdigit, text))
         titles = [source["in full"]] if "in full" in source else []
         titles += [f"computed by {this_build(env.config)}"] if here else []
@@ -62,18 +63,6 @@ class BriefRole(PasteTextRole):
         brief = Brief(text, text, classes=classes, title="; ".join(titles))
         self.set_source_info(brief)
         return [brief], messages
-
-
-def told_here(env: BuildEnvironment) -> set[str]:
-    """The names of the page's numbers that depend on its run."""
-    if "told here" not in env.temp_data:
-        notebook = Path(env.doc2path(env.docname))
-        cells = (
-            json.loads(notebook.read_text(encoding="utf-8"))["cells"] if notebook.suffix == ".ipynb" else []
-        )
-        env.temp_data["told here"] = of_this_run(cells)
-    told: set[str] = env.temp_data["told here"]
-    return told
 
 
 def is_recorded(record: str) -> bool:

@@ -1,8 +1,9 @@
 """A Sphinx extension: figures and tables of cells have a number, a caption and an address of their own.
 
 What a cell shows under a name (`attnlib.plots.captions`) becomes a figure of the page, a table one that is
-counted with the tables. A link to it, `[Figure name](#name)`, reads as its number; where there is no Sphinx,
-in JupyterLab, it reads as it is written, and so does the caption.
+counted with the tables; what is of the build's own run says so (`origins`). A link to it,
+`[Figure name](#name)`, reads as its number; where there is no Sphinx, in JupyterLab, it reads as it is
+written, and so does the caption.
 """
 
 import json
@@ -12,6 +13,7 @@ from typing import Any
 
 from docutils import nodes
 from myst_nb.core.render import MimeData, NbElementRenderer
+from origins import of_page
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
@@ -25,6 +27,9 @@ CELL = re.compile(r"(?<=>)[^<>]+(?=</t[dh]>)")
 LONG = re.compile(r"\S{13,}")
 INTERVAL = re.compile(r"\[[^\[\]]*\]")
 SIGN = re.compile(r"&#?\w+;|.")
+
+THIS_RUN = "(this run)"
+"""Ends the caption of what the build computed (`origins`); what has no such end is recorded."""
 
 
 class TableFigure(nodes.figure):
@@ -63,6 +68,8 @@ def framed(document: nodes.document, bundle: nodes.Element, said: nodes.Element)
     bundle.replace_self(figure)
     sentence = said.children[0].children if said.children else []
     caption = (TableCaption if table else nodes.caption)(said["caption"], "", *sentence)
+    if said["name"] in of_page(document.settings.env):
+        caption += [nodes.Text(" "), nodes.inline("", THIS_RUN, classes=["this-run"])]
     figure += [caption, bundle] if table else [bundle, caption]
     figure["names"].append(said["name"])
     document.note_explicit_target(figure, figure)

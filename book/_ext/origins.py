@@ -1,12 +1,16 @@
-"""Which numbers of a page are of the run that a build made of it: those that depend on the run's parameters.
+"""Which numbers, figures and tables of a page are of the build's own run: those that its parameters change.
 
 A recorded number is the same whatever the parameters are. So the cells of a notebook are read in their order,
 and what depends on a parameter is followed by name: whatever is assigned it, and whatever is told of it.
 """
 
 import ast
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
+
+from attnlib.plots.captions import SAID
 
 TELLING = {"tell", "tell_in_words"}
 PARAMETERS = {"parameters", "injected-parameters"}
@@ -18,6 +22,7 @@ class Reader(ast.NodeVisitor):
     def __init__(self, fresh: Iterable[str] = ()) -> None:
         self.fresh = set(fresh)
         self.told: list[bool] = []
+        self.captioned: list[tuple[str, bool]] = []
 
     def visit(self, node: ast.AST) -> None:
         """Note what a statement assigns, and what it tells."""
@@ -34,6 +39,9 @@ class Reader(ast.NodeVisitor):
                 return
             case ast.Call(func=ast.Name(id=name)) if name in TELLING:
                 self.told.append(self.depends(node))
+            case ast.Call(func=ast.Attribute(value=shown, attr="captioned"), args=[name, *_]):
+                called = name.value if isinstance(name, ast.Constant) else ""
+                self.captioned.append((str(called), self.depends(shown)))
         self.generic_visit(node)
 
     def bind(self, targets: Iterable[ast.AST], fresh: bool) -> None:
@@ -64,23 +72,47 @@ class Reader(ast.NodeVisitor):
         return any(map(inner.depends, ast.iter_child_nodes(node)))
 
 
-def told_by_cells(cells: Iterable[dict[str, Any]]) -> list[tuple[dict[str, Any], list[bool]]]:
-    """Every cell that tells numbers, and whether those of each call depend on a parameter."""
-    reader, found = Reader(["globals"]), []  # from where a chapter takes its parameters
+def read(
+    cells: Iterable[dict[str, Any]],
+) -> Iterator[tuple[dict[str, Any], list[bool], list[tuple[str, bool]]]]:
+    """Every cell of code, and what of it depends on a parameter: numbers, and what has a caption.
+
+    There is an answer for each call that tells numbers, and for each caption, with its name; a name that the
+    cell computes is empty here.
+    """
+    reader = Reader(["globals"])  # from where a chapter takes its parameters
     for cell in (each for each in cells if each["cell_type"] == "code"):
-        reader.told = []
+        reader.told, reader.captioned = [], []
         tree = ast.parse("".join(cell["source"]))
         if PARAMETERS & set(cell["metadata"].get("tags", [])):
             names = (each for each in ast.walk(tree) if isinstance(each, ast.Name))
             reader.fresh |= {name.id for name in names if isinstance(name.ctx, ast.Store)}
         else:
             reader.visit(tree)
-        found += [(cell, reader.told)] if reader.told else []
-    return found
+        yield cell, reader.told, reader.captioned
 
 
 def of_this_run(cells: Iterable[dict[str, Any]]) -> set[str]:
-    """The names of the numbers that depend on the parameters of an executed notebook."""
-    outputs = (output for cell, told in told_by_cells(cells) if any(told) for output in cell["outputs"])
-    glued = (output.get("metadata", {}).get("scrapbook") for output in outputs)
-    return {each["name"] for each in glued if each}
+    """The names of the numbers, figures and tables of an executed notebook that depend on its parameters."""
+    names = set[str]()
+    for cell, told, captioned in read(cells):
+        of = dict(captioned)
+        for output in cell.get("outputs", []):
+            glued = output.get("metadata", {}).get("scrapbook")
+            if glued and any(told):
+                names.add(glued["name"])
+            if said := output.get("data", {}).get(SAID):
+                name = json.loads("".join(said))["name"]
+                if of.get(name, of.get("")):
+                    names.add(name)
+    return names
+
+
+def of_page(env: Any) -> set[str]:
+    """The same for the page that is being read; kept while it is."""
+    if "of this run" not in env.temp_data:
+        page = Path(env.doc2path(env.docname))
+        cells = json.loads(page.read_text(encoding="utf-8"))["cells"] if page.suffix == ".ipynb" else []
+        env.temp_data["of this run"] = of_this_run(cells)
+    names: set[str] = env.temp_data["of this run"]
+    return names

@@ -1,7 +1,7 @@
 """A Sphinx extension: pages are read and written by as many processes as there are cores.
 
-Jupyter Book hands no number of processes on to Sphinx. Of the extensions that it adds, two do not say whether they
-can be asked by several at once; they keep nothing while pages are read.
+Jupyter Book hands no number of processes on to Sphinx. Two of the extensions that it adds do not declare
+whether several processes can use them at once; both keep nothing while pages are read.
 """
 
 import os

@@ -7,7 +7,6 @@ import yaml
 from book.chapters.storing import NOTEBOOKS, all_chapters, defaults_of
 
 CHAPTERS = all_chapters()
-quick = defaults_of
 
 
 def profile(name: str, which: str) -> dict[str, Any]:
@@ -17,4 +16,4 @@ def profile(name: str, which: str) -> dict[str, Any]:
 
 def smallest(name: str, **changes: Any) -> Any:
     """A chapter at its smallest, on the CPU."""
-    return CHAPTERS[name].checked(quick(name) | profile(name, "smoke") | {"device": "cpu"} | changes)
+    return CHAPTERS[name].checked(defaults_of(name) | profile(name, "smoke") | {"device": "cpu"} | changes)

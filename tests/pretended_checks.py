@@ -43,7 +43,7 @@ from attnlib.training import Plan, fit
 from attnlib.training.objectives import ReferenceLoss, score_samples, token_loss
 from book.chapters.attribution_benchmark.single_head import ReadDocuments
 from book.chapters.storing import all_chapters
-from tests.parameters import profile, quick
+from tests.parameters import defaults_of, profile
 
 try:
     from tests.pretended import NAME, OnDevice, waits
@@ -103,7 +103,7 @@ def same_weights(there: torch.nn.Module, here: torch.nn.Module) -> None:
 
 @pytest.mark.parametrize("name", TRAINED)
 def test_three_steps_of_every_kind_of_run(name: str) -> None:
-    chapter = TRAINED[name].checked(quick(name) | profile(name, "smoke") | {"device": "cpu"})
+    chapter = TRAINED[name].checked(defaults_of(name) | profile(name, "smoke") | {"device": "cpu"})
     kinds = set[Any]()
     for run in chapter.runs():
         setup = chapter.setup(run)
@@ -126,7 +126,7 @@ def agree_scores(setup: Any, there: torch.nn.Module) -> None:
 def lens() -> tuple[Any, Any]:
     """The lens's set-up, and its batches with a reference."""
     chapter = TRAINED["arithmetic_lens"].checked(
-        quick("arithmetic_lens") | profile("arithmetic_lens", "smoke")
+        defaults_of("arithmetic_lens") | profile("arithmetic_lens", "smoke")
     )
     run = chapter.runs()[0]
     part, task = chapter.splits(run).train, chapter.task(run)

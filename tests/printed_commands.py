@@ -10,7 +10,7 @@ from typing import NamedTuple
 from markdown_it import MarkdownIt
 
 from tests.conftest import ROOT
-from tests.parameters import quick
+from tests.parameters import defaults_of
 
 TEXTS = ROOT / "notebooks/text"
 PAGES = [
@@ -55,7 +55,7 @@ def printed() -> list[Command]:
 
 def _commands(page: Path) -> Iterator[str]:
     chapter = page.stem if page.parent == TEXTS else ""
-    parameters = quick(chapter) if chapter else {}
+    parameters = defaults_of(chapter) if chapter else {}
     for kind, text in _code(page.read_text()):
         if kind in SHELLS:
             yield from _lines(text)

@@ -138,7 +138,7 @@ def _(chapter: AlgorithmicReasoning, run: ReasoningRun) -> tuple[Task, dict[str,
 
 
 def defaults_of(notebook: str) -> dict[str, Any]:
-    """The values in a notebook's cell of parameters, which the `quick` profile runs with."""
+    """The values in a notebook's cell of parameters."""
     if notebook not in (known := all_chapters()):
         raise ValueError(f"there is no chapter {notebook!r}; there are {', '.join(known)}")
     import papermill  # of the extra `book`: who only trains models has none

@@ -19,7 +19,7 @@ from book.chapters.reasoning import AlgorithmicReasoning
 from book.chapters.records.runs import _file_name
 from book.chapters.refusals import ParameterError
 from tests.conftest import ROOT
-from tests.parameters import CHAPTERS, profile, quick
+from tests.parameters import CHAPTERS, defaults_of, profile
 
 FLOATS = [float("inf"), float("-inf"), float("nan"), -2.0, 1e308, "x", True, None, [0.1]]
 INTS = [-2, 2**63, 10**30, 10**9, True, 1.5, float("nan"), "1", None, [1]]
@@ -55,7 +55,7 @@ def a_large_machine(monkeypatch):
 
 
 def declared(name: str) -> dict[str, Any]:
-    return quick(name) | profile(name, "smoke") | {"device": "cpu"}
+    return defaults_of(name) | profile(name, "smoke") | {"device": "cpu"}
 
 
 def bad(value: Any) -> list[Any]:
@@ -124,7 +124,7 @@ def assert_harmless(p: Chapter, parameter: str, value: Any) -> None:
 @pytest.mark.parametrize("name", sorted(CHAPTERS))
 @pytest.mark.parametrize("which", ["smoke", "quick", "paper"])
 def test_checks_change_nothing(name, which):
-    given = quick(name) | profile(name, which) | {"device": "cpu"}
+    given = defaults_of(name) | profile(name, which) | {"device": "cpu"}
     checked = CHAPTERS[name].checked(given).model_dump()
     assert {key for key in given if checked[key] != given[key]} <= NORMAL and checked.keys() == given.keys()
 

@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 import torch
+import yaml
 
 from attnlib.training import fit
 from attnlib.training.key import key_parts
 from book.chapters.chapter import Chapter
 from book.chapters.refusals import ParameterError
-from book.chapters.storing import all_chapters
-from tests.parameters import profile, quick
+from book.chapters.storing import NOTEBOOKS, all_chapters
+from tests.parameters import defaults_of, profile
 
 SHORTER = {"algorithmic_reasoning": {"tasks": ["string_reversal"], "override": {}, "supervised": []}}
 CHOICES = {
@@ -43,12 +44,14 @@ SURE = {
 }
 
 CLASSES = {name: all_chapters()[name] for name in SURE}
+NEEDS = yaml.safe_load((NOTEBOOKS / "needs.yaml").read_text())
+NEEDED = sorted({name for others in NEEDS.values() for name in others} & set(CLASSES))
 
 
 @functools.cache
 def values(name: str) -> dict[str, Any]:
     """A chapter's parameters at its smallest."""
-    return quick(name) | profile(name, "smoke") | SHORTER.get(name, {}) | {"device": "cpu"}
+    return defaults_of(name) | profile(name, "smoke") | SHORTER.get(name, {}) | {"device": "cpu"}
 
 
 def others(parameter: str, value: Any) -> list[Any]:
@@ -93,6 +96,15 @@ def weights(chapter: Chapter) -> dict[str, torch.Tensor]:
     score = {"evaluate": lambda model: setup.score(model, setup.valid)}
     fit(setup.model, setup.batches, setup.loss, setup.plan, progress=False, **score)
     return setup.model.state_dict()
+
+
+@pytest.mark.parametrize(
+    "name", sorted({name for others in NEEDS.values() for name in others} & set(CLASSES))
+)
+def test_a_quick_build_trains_the_models_that_others_ask_as_the_notebook_by_itself_does(name: str) -> None:
+    """Records of such chapters say that they asked models of the profile "quick"."""
+    own, quick = (defaults_of(name) | {"device": "cpu"} | each for each in ({}, profile(name, "quick")))
+    assert key(CLASSES[name].checked(own)) == key(CLASSES[name].checked(quick))
 
 
 @pytest.mark.slow

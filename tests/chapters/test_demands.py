@@ -11,9 +11,9 @@ from book.chapters.demands import bytes_of, operations, refuse_too_large, weight
 from book.chapters.rasp import RaspLanguages
 from book.chapters.reasoning import AlgorithmicReasoning
 from book.chapters.refusals import ParameterError
-from tests.parameters import quick
+from tests.parameters import defaults_of
 
-RASP = quick("rasp_languages") | {"device": "cpu"}
+RASP = defaults_of("rasp_languages") | {"device": "cpu"}
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +41,7 @@ def sixteen_gigabytes(monkeypatch):
 def test_what_cannot_fit_is_refused_with_the_limit(chapter, change, part):
     name = chapter.__module__.rpartition(".")[2]
     with pytest.raises(ParameterError, match="these sizes should fit into 16 GB of memory; got") as told:
-        chapter.checked(quick(name) | {"device": "cpu"} | change)
+        chapter.checked(defaults_of(name) | {"device": "cpu"} | change)
     assert part in str(told.value)
     for parameter in change:
         assert parameter == "longest" or f"{parameter} {change[parameter]:,}" in str(told.value)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT
-from tests.parameters import profile, quick
+from tests.parameters import defaults_of, profile
 
 LIMITS = {"memory": 4 * 2**30, "seconds": 60}
 ASK = """
@@ -83,7 +83,7 @@ ODD: list[tuple[str, dict[str, Any], str]] = [
 @cache
 def answers() -> list[str]:
     asked = [
-        (chapter, quick(chapter) | profile(chapter, "smoke") | {"device": "cpu"} | change)
+        (chapter, defaults_of(chapter) | profile(chapter, "smoke") | {"device": "cpu"} | change)
         for chapter, change, _ in ODD
     ]
     done = subprocess.run(

@@ -16,11 +16,11 @@ import torch
 from book.chapters.chapter import Chapter, Run
 from book.chapters.copying import SequenceCopying
 from book.chapters.processes import VARIABLE, processes
-from tests.parameters import profile, quick
+from tests.parameters import defaults_of, profile
 from tests.processes import all_end
 
 ROOT = Path(__file__).parents[2]
-SMALL = quick("sequence_copying") | profile("sequence_copying", "smoke")
+SMALL = defaults_of("sequence_copying") | profile("sequence_copying", "smoke")
 SMALL |= {"between": [], "head_starts": [10], "device": "cpu", "stacked": 1}
 
 

@@ -11,7 +11,7 @@ from book.sealing import read_sealed
 from tests.notebooks.command_line import papermill_gives
 from tests.notebooks.test_notebooks import CHAPTERS, GUIDES, ROOT
 from tests.parameters import CHAPTERS as ALL
-from tests.parameters import quick
+from tests.parameters import defaults_of
 
 COMPUTED = {
     **{
@@ -83,7 +83,7 @@ def given(chapter: str, command: str) -> dict[str, Any]:
 
 def checked(exercise: Exercise, command: str) -> Chapter:
     """The chapter with the parameters of a command, over the notebook's own."""
-    return ALL[exercise.chapter].checked(quick(exercise.chapter) | given(exercise.chapter, command))
+    return ALL[exercise.chapter].checked(defaults_of(exercise.chapter) | given(exercise.chapter, command))
 
 
 @pytest.mark.parametrize("name", CHAPTERS)
@@ -104,7 +104,7 @@ def test_a_solution_quotes_numbers_of_its_own(exercise: Exercise) -> None:
 @each_exercise
 def test_the_chapter_takes_the_parameters_of_the_command(exercise: Exercise) -> None:
     for command in exercise.commands:
-        defaults, changed = quick(exercise.chapter), given(exercise.chapter, command)
+        defaults, changed = defaults_of(exercise.chapter), given(exercise.chapter, command)
         assert set(changed) <= set(defaults)
         if exercise.chapter in GUIDES:
             assert all(isinstance(value, type(defaults[key])) for key, value in changed.items())

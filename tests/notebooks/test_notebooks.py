@@ -11,7 +11,7 @@ import pytest
 
 from book.chapters import demands
 from book.chapters.storing import all_chapters
-from tests.parameters import profile, quick
+from tests.parameters import defaults_of, profile
 
 ROOT = Path(__file__).parents[2]
 CHAPTERS = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
@@ -84,19 +84,13 @@ def test_its_parameters_have_type_default_and_help(name: str, capsys: pytest.Cap
         assert parameter["help"][:20] in shown
 
 
-@each_chapter
-def test_quick_is_what_the_notebook_does_by_itself(name: str) -> None:
-    """Its parameters are said once, in the notebook's cell; the pipeline finds the chapter by the file."""
-    assert profile(name, "quick") == {}
-
-
 @each_study
 def test_its_class_is_in_the_file_of_its_name_and_takes_every_profile(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(demands, "memory_here", lambda _: 64 * 10**9)
     chapter = all_chapters()[name]
-    defaults = quick(name)
+    defaults = defaults_of(name)
     assert set(chapter.model_fields) == set(defaults)
     for which in profiles(name):
         p = chapter.checked(defaults | profile(name, which))

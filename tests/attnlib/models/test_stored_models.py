@@ -222,10 +222,10 @@ def test_the_checkpoint_of_a_training_is_no_stored_model(tmp_path):
 
 def test_a_chapter_stores_what_it_trained(tmp_path, monkeypatch):
     from book.chapters.rasp import RaspLanguages
-    from tests.parameters import profile, quick
+    from tests.parameters import defaults_of, profile
 
     monkeypatch.setenv("ATTNLIB_CACHE", str(tmp_path / "cache"))
-    small_one = quick("rasp_languages") | profile("rasp_languages", "smoke")
+    small_one = defaults_of("rasp_languages") | profile("rasp_languages", "smoke")
     small_one |= {"steps": 3, "language": "hist"}
     p = RaspLanguages.checked(small_one)
     with pytest.raises(ValueError, match="no run 'hist' was trained; there are none"):
@@ -241,9 +241,9 @@ def test_a_chapter_stores_what_it_trained(tmp_path, monkeypatch):
 
 def test_a_model_of_a_readers_own_problems_is_not_stored(tmp_path):
     from book.chapters.lens import ArithmeticLens
-    from tests.parameters import quick
+    from tests.parameters import defaults_of
 
-    p = ArithmeticLens.checked(quick("arithmetic_lens") | {"data_folder": str(tmp_path / "mine")})
+    p = ArithmeticLens.checked(defaults_of("arithmetic_lens") | {"data_folder": str(tmp_path / "mine")})
     with pytest.raises(ValueError, match=r"drawn ones, not those of data_folder='.*mine'"):
         storing.tested_on(p, p.runs()[0])
 

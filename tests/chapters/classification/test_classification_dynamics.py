@@ -14,9 +14,9 @@ from book.chapters.classification import ClassificationDynamics, figures, measur
 from book.chapters.classification.measures import Lexical, relevance
 from book.chapters.records import paper_grid
 from book.chapters.refusals import ParameterError
-from tests.parameters import profile, quick
+from tests.parameters import defaults_of, profile
 
-QUICK = quick("classification_dynamics")
+QUICK = defaults_of("classification_dynamics")
 PAPER = QUICK | profile("classification_dynamics", "paper")
 SMALL = QUICK | profile("classification_dynamics", "smoke")
 TABLE = "Approximating How Single Head Attention Learns Table 1"

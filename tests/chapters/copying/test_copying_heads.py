@@ -9,9 +9,9 @@ import pytest
 from book.chapters.copying import SequenceCopying, tables
 from book.chapters.copying.tables import Graded
 from book.chapters.refusals import ParameterError
-from tests.parameters import profile, quick
+from tests.parameters import defaults_of, profile
 
-QUICK = quick("sequence_copying")
+QUICK = defaults_of("sequence_copying")
 SMALL = QUICK | profile("sequence_copying", "smoke") | {"device": "cpu"}
 
 

@@ -7,9 +7,9 @@ import torch
 from book.chapters.copying import SequenceCopying, tables
 from book.chapters.records import paper_figures
 from book.chapters.refusals import ParameterError
-from tests.parameters import profile, quick, smallest
+from tests.parameters import defaults_of, profile, smallest
 
-QUICK = quick("sequence_copying")
+QUICK = defaults_of("sequence_copying")
 PAPER = QUICK | profile("sequence_copying", "paper")
 SMALL = QUICK | profile("sequence_copying", "smoke") | {"device": "cpu"}
 

@@ -16,7 +16,7 @@ from book.chapters.faithfulness_metrics.predictions import EXPECTED, TODAY
 from book.chapters.faithfulness_metrics.tables import ALL, against, apart_table, later_against, part_rows
 from book.chapters.later import MEASURES as LATER
 from book.chapters.records.runs import RECORDED, _file_name
-from tests.parameters import profile, quick, smallest
+from tests.parameters import defaults_of, profile, smallest
 
 NAME = "faithfulness_metrics"
 
@@ -26,7 +26,7 @@ chapter = partial(smallest, NAME, settings=["hist, compiled"])
 
 @pytest.mark.parametrize("which", ["quick", "paper", "more"])
 def test_every_profile_has_its_record_and_those_of_before_ask_what_they_did(which):
-    p = FaithfulnessMetrics.checked(quick(NAME) | profile(NAME, which) | {"device": "auto"})
+    p = FaithfulnessMetrics.checked(defaults_of(NAME) | profile(NAME, which) | {"device": "auto"})
     name = _file_name(p.label, p.told)
     assert (RECORDED / NAME / f"{name}.parquet").is_file()
     later = {*LATER, LEARNED}

@@ -15,9 +15,9 @@ from book.chapters.flow.measures import BLANK_OUT, FLOW, RAW, ROLLOUT, WORDS
 from book.chapters.flow.quantifying_flow import FlowRun
 from book.chapters.records import paper_figures
 from book.chapters.refusals import ParameterError
-from tests.parameters import profile, quick
+from tests.parameters import defaults_of, profile
 
-QUICK = quick("quantifying_flow")
+QUICK = defaults_of("quantifying_flow")
 SMOKE = QUICK | profile("quantifying_flow", "smoke")
 
 LINZEN = "number\tn_attractors\tverb_index\tsentence\n" + "".join(

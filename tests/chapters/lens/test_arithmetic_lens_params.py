@@ -5,9 +5,9 @@ import pytest
 from book.chapters.lens import ArithmeticLens
 from book.chapters.lens.arithmetic_lens import LensRun
 from book.chapters.refusals import ParameterError
-from tests.parameters import quick
+from tests.parameters import defaults_of
 
-QUICK = quick("arithmetic_lens")
+QUICK = defaults_of("arithmetic_lens")
 FILES = ("train.txt", "val.txt", "test.txt")
 
 

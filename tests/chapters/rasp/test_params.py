@@ -14,9 +14,9 @@ from book.chapters.rasp import RaspLanguages
 from book.chapters.rasp.recipes import Size
 from book.chapters.readings import reading
 from book.chapters.refusals import ParameterError
-from tests.parameters import CHAPTERS, quick
+from tests.parameters import CHAPTERS, defaults_of
 
-QUICK = quick("rasp_languages")
+QUICK = defaults_of("rasp_languages")
 
 
 def test_the_runs_of_the_default_parameters_and_of_several_seeds():
@@ -96,7 +96,7 @@ def test_a_notebooks_names_are_read_and_its_other_names_left_alone():
     assert RaspLanguages.from_notebook({**names, "p": p, "text": "cab", "width": 32}).width == 32
 
 
-ROLLOUT = quick("generative_rollout")
+ROLLOUT = defaults_of("generative_rollout")
 
 
 def test_the_rollout_chapter_is_told_what_is_allowed():
@@ -186,9 +186,9 @@ def test_a_command_says_booleans_and_lists_in_words(name, parameter, text, meant
     assert handed_on == text
     if meant is None:
         with pytest.raises(ParameterError, match=r"symbols 'abcdefghij'; '\[\]' has '\['"):
-            chapter.checked(quick(name) | {parameter: text})
+            chapter.checked(defaults_of(name) | {parameter: text})
     else:
-        assert getattr(chapter.checked(quick(name) | {parameter: text}), parameter) == meant
+        assert getattr(chapter.checked(defaults_of(name) | {parameter: text}), parameter) == meant
 
 
 @pytest.mark.parametrize(
@@ -207,9 +207,11 @@ def test_what_is_neither_is_refused_as_it_was_given(change, message):
         RaspLanguages.checked(QUICK | change)
 
 
-@pytest.mark.parametrize("name", [name for name in CHAPTERS if isinstance(quick(name).get("seeds"), list)])
+@pytest.mark.parametrize(
+    "name", [name for name in CHAPTERS if isinstance(defaults_of(name).get("seeds"), list)]
+)
 def test_no_model_is_counted_twice(name):
-    good = quick(name) | {"device": "cpu"}
+    good = defaults_of(name) | {"device": "cpu"}
     with pytest.raises(ParameterError, match=r"seeds: should be different ones; got \[0, 0, 0\]"):
         CHAPTERS[name].checked(good | {"seeds": [0, 0, 0]})
     assert CHAPTERS[name].checked(good | {"seeds": [2, 0]}).seeds == [2, 0]

@@ -29,7 +29,7 @@ from book.chapters.rasp.measures import (
     with_attention_of,
 )
 from book.chapters.rasp.tables import change_clause, gained_by_supervision, lost_when_smaller, program_rows
-from tests.parameters import quick
+from tests.parameters import defaults_of
 
 SORT = language("sort", 10, bos=True)
 
@@ -211,7 +211,9 @@ def test_means_over_seeds_are_of_the_means_of_each_seed():
 
 
 def test_a_model_is_compared_with_its_own_program_first_and_always_with_others():
-    p = RaspLanguages.checked(quick("rasp_languages") | {"language": "dyck1_ptf", "also": ["hist2", "sort"]})
+    p = RaspLanguages.checked(
+        defaults_of("rasp_languages") | {"language": "dyck1_ptf", "also": ["hist2", "sort"]}
+    )
     assert [each.name for each in p.programs(p.lang())] == ["hist2", "sort", "reverse", "hist"]
     assert [each.name for each in p.programs(p.lang("sort"))] == ["sort", "hist2", "reverse", "hist"]
 
@@ -231,7 +233,7 @@ def test_the_attention_of_another_program_on_the_same_sequences():
 
 def test_every_model_beside_every_program_as_rows_of_the_record():
     small = {"also": ["hist"], "supervised": [], "width": 16, "length": 6, "test_samples": 20}
-    p = RaspLanguages.checked(quick("rasp_languages") | small)
+    p = RaspLanguages.checked(defaults_of("rasp_languages") | small)
     models = {run.name: p.setup(run).model for run in p.runs()}
     agreement, replaced = p.matches(models)
     assert set(agreement["run"]) == set(models)

@@ -16,9 +16,9 @@ from book.chapters.rasp import tables as rasp_tables
 from book.chapters.rasp.recipes import RECIPES, Recipe, Size
 from book.chapters.rasp.tables import length_rows
 from book.chapters.refusals import ParameterError
-from tests.parameters import profile, quick
+from tests.parameters import defaults_of, profile
 
-QUICK = quick("rasp_languages")
+QUICK = defaults_of("rasp_languages")
 
 
 def chapter(**changes):

@@ -12,9 +12,9 @@ from book.chapters.readings import reading
 from book.chapters.reasoning import AlgorithmicReasoning, tables
 from book.chapters.reasoning.measures import all_ranked, best_head, changed_attention, over_all, pushed
 from book.chapters.refusals import ParameterError
-from tests.parameters import quick
+from tests.parameters import defaults_of
 
-QUICK = quick("algorithmic_reasoning")
+QUICK = defaults_of("algorithmic_reasoning")
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from book.chapters.reasoning.algorithmic_reasoning import AlgorithmicReasoning
 from book.chapters.reasoning.claims import ENOUGH, enough_clause, steepest_column
 from book.chapters.reasoning.recipes import ALL, EVERY, FASTEST, RANDOM, SLOWEST, STEEPEST, WAYS, WHOLE
 from tests.chapters.findings.made_up import CASES
-from tests.parameters import quick
+from tests.parameters import defaults_of
 
 torch.set_num_threads(1)
 HEADS, CHANNELS, WIDTH = 2, 4, 8
@@ -27,7 +27,7 @@ def p():
         "further": [STEEPEST, RANDOM],
     }
     own = {"model": "transformer", "strengths": [], "longest": 0.0}
-    return AlgorithmicReasoning.checked(quick("algorithmic_reasoning") | asked | own | sizes)
+    return AlgorithmicReasoning.checked(defaults_of("algorithmic_reasoning") | asked | own | sizes)
 
 
 @pytest.fixture

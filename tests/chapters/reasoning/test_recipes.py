@@ -7,9 +7,9 @@ from attnlib.generators.order import in_stages
 from book.chapters.reasoning import AlgorithmicReasoning
 from book.chapters.reasoning.recipes import RECIPES, Recipe, Stage
 from book.chapters.refusals import ParameterError
-from tests.parameters import profile, quick
+from tests.parameters import defaults_of, profile
 
-QUICK = quick("algorithmic_reasoning")
+QUICK = defaults_of("algorithmic_reasoning")
 
 
 def params(**change):

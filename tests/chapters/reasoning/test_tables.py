@@ -35,9 +35,9 @@ from book.chapters.reasoning.tables import (
 )
 from book.chapters.records import came_with_the_book, runs
 from book.chapters.refusals import ParameterError
-from tests.parameters import quick
+from tests.parameters import defaults_of
 
-QUICK = quick("algorithmic_reasoning")
+QUICK = defaults_of("algorithmic_reasoning")
 TINY = {"model": "transformer", "tasks": ["string_reversal"], "supervised": [], "width": 16, "device": "cpu"}
 
 
@@ -332,7 +332,7 @@ def test_names_are_listed_as_in_a_sentence():
 
 
 def judging(**change):
-    return AttentionIntervention.checked(quick("attention_intervention") | change)
+    return AttentionIntervention.checked(defaults_of("attention_intervention") | change)
 
 
 def test_a_readers_own_runs_are_judged_if_they_are_to_count(tmp_path, monkeypatch):

@@ -240,9 +240,9 @@ def test_it_counts_the_seeds_in_which_half_comes_back():
 
 def test_a_chapters_models_are_changed_in_one_some_and_all_heads():
     from book.chapters.reasoning import AlgorithmicReasoning
-    from tests.parameters import profile, quick
+    from tests.parameters import defaults_of, profile
 
-    small = quick("algorithmic_reasoning") | profile("algorithmic_reasoning", "smoke")
+    small = defaults_of("algorithmic_reasoning") | profile("algorithmic_reasoning", "smoke")
     p = AlgorithmicReasoning.checked(
         small | {"tasks": ["long_addition", "string_reversal"], "supervised": [], "steps": 2, "device": "cpu"}
     )

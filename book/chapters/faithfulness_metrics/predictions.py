@@ -9,9 +9,11 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from attnlib.stats.intervals import Estimate
 from book.chapters.attribution_benchmark.settings import FURTHER, SETTINGS
 from book.chapters.attribution_benchmark.tables import verdict
 from book.chapters.faithfulness_metrics.measures import called, difference, estimate, over_settings
+from book.chapters.records.numbers import one_number
 
 NO_TRANSFORMER_TRAINED_HERE = ("needle",)
 """Where the sources are known of one token only, and the model is large."""
@@ -116,6 +118,18 @@ def halves(table: pd.DataFrame, protocols: Sequence[str]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["protocol", "settings", "value", "low", "high", "n"]).dropna(
         subset="value"
     )
+
+
+def recorded_outcomes(rows: pd.DataFrame, settings: str, margin: float) -> pd.DataFrame:
+    """What came out in recorded rows; a gain that is significantly below `margin` is not reproduced."""
+    table = []
+    for each in PREDICTIONS:
+        found = one_number(rows, run=settings, metric=f"expected: {each.words}")
+        if found is not None:
+            said = verdict(found["low"], found["high"])
+            small = found["low"] <= 0 <= found["high"] < margin
+            table.append((each.words, "not reproduced" if small else said, *found[list(Estimate._fields)]))
+    return pd.DataFrame(table, columns=["prediction", "came out", *Estimate._fields])
 
 
 def prediction_table(table: pd.DataFrame) -> pd.DataFrame:

@@ -240,26 +240,6 @@ ORDER = {
 """What the page says of the order of methods in trained transformers, by the verdict on the prediction."""
 
 
-TWICE = {
-    REPRODUCED: "So the two sizes give similar orders of methods.",
-    NOT_REPRODUCED: "So the two sizes give different orders of methods.",
-    INCONCLUSIVE: "Whether the two sizes give similar orders of methods is therefore open.",
-}
-"""What the page says of transformers of twice the size, by the verdict on the prediction."""
-
-
-def positions_clause(verdicts: Mapping[str, str]) -> str:
-    """A sentence on which kinds of positions give an order of methods like that of learned positions."""
-    said = {
-        REPRODUCED: "the order of methods is like that with learned positions",
-        NOT_REPRODUCED: "the order of methods is another than with learned positions",
-        INCONCLUSIVE: "it is open whether the order of methods is like that with learned positions",
-    }
-    if len(set(verdicts.values())) == 1:
-        return f"So with both kinds, {said[next(iter(verdicts.values()))]}."
-    return " ".join(f"With {kind} positions, {said[verdict]}." for kind, verdict in verdicts.items())
-
-
 def found_again(rows: pd.DataFrame) -> str:
     """Whether scores that were computed again equal the recorded ones, to their five decimals."""
     if rows.empty:
@@ -273,7 +253,7 @@ def found_again(rows: pd.DataFrame) -> str:
 def settings_clause(significant: int, pairs: int, settings: int) -> str:
     """How many pairs of methods the settings that were chosen by hand tell apart."""
     found = f"{significant:,}" if significant else "none"
-    return f"Over {settings} settings of another chapter, chosen by hand, {found} of {pairs} pairs do."
+    return f"Over {settings} of the 15 hand-picked settings of another chapter, {found} of {pairs} pairs do."
 
 
 def same_clause(firsts: Mapping[str, str]) -> str:

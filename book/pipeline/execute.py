@@ -184,14 +184,17 @@ def failed_in(path: Path, progress: Progress) -> str:
     return f"{path} failed in cell {progress.cell}: {progress.source}"
 
 
-def clean(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
+def clean(notebook: nbformat.NotebookNode, chapter: Path | None = None) -> nbformat.NotebookNode:
     """Drop what papermill leaves behind, and show a reader the parameters that were used, once.
+
+    The text is about the own parameters of the chapter, a notebook, and about its profile `quick`: others are
+    named.
 
     Progress bars, times, addresses in memory, random names and this build's folder of models go, so that the
     same run gives the same file everywhere.
     """
     injected = any(map(is_injected, notebook.cells))
-    changed = other_than_written(notebook)
+    changed = other_than_written(notebook, chapter)
     for cell in notebook.cells:
         tags = cell.metadata.get("tags", [])
         for key in ("papermill", "execution"):
@@ -223,10 +226,13 @@ def clean(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
     return notebook
 
 
-def other_than_written(notebook: nbformat.NotebookNode) -> list[str]:
-    """The injected parameters whose values are not those of the notebook's own cell."""
+def other_than_written(notebook: nbformat.NotebookNode, chapter: Path | None = None) -> list[str]:
+    """The injected parameters whose values are neither the notebook's own nor its `quick` profile's."""
     own, given = own_and_given(notebook)
-    return [name for name, value in given.items() if own.get(name) != value]
+    quick = chapter.with_name("profiles") / chapter.stem / "quick.yaml" if chapter else None
+    less = read_profile(quick, chapter) if quick and chapter and quick.exists() else {}
+    asked = assigned("\n".join(f"{name} = {value!r}" for name, value in less.items()))
+    return [name for name, value in given.items() if value not in (own.get(name), asked.get(name))]
 
 
 def parameters_of(notebook: nbformat.NotebookNode) -> dict[str, str]:
@@ -339,7 +345,7 @@ def main() -> int:
         print(f"{args.source.stem}  its prose names what is not in this run: {', '.join(absent)}", flush=True)
     run = describe_run(args.source.stem, args.parameters.stem, wall_time, args.results)
     try:
-        write_whole(args.target, nbformat.writes(clean(notebook)))
+        write_whole(args.target, nbformat.writes(clean(notebook, args.source)))
         write_whole(args.run, describing(run, [args.target, *args.results.glob("*")]))
     except OSError as error:
         print(

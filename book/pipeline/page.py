@@ -2,12 +2,16 @@
 
 `python -m book.pipeline.page OUT.ipynb [-o FOLDER]`
 
+Who writes a chapter names the chapter itself, `make page FILE=notebooks/X.ipynb`: its text as it is now, with
+the outputs of the built book, so that nothing is run.
+
 Numbers stand in the sentences. Where a built book has the same chapter, numbers that differ from it are
 marked, with the book's own struck out beside them. The page opens from disk, with no network.
 """
 
 import argparse
 import html
+import os
 import re
 import shutil
 import sys
@@ -92,7 +96,33 @@ def read(executed: Path) -> nbformat.NotebookNode:
     except (OSError, ValueError, AttributeError, nbformat.ValidationError) as error:
         raise NoChapterError(f"{executed} cannot be read as a notebook: {error}") from error
     if not any(cell.get("outputs") for cell in notebook.cells):
-        raise NoChapterError(f"{executed} holds no outputs: run it first, by papermill")
+        return with_outputs(notebook, executed)
+    return notebook
+
+
+def with_outputs(notebook: nbformat.NotebookNode, chapter: Path) -> nbformat.NotebookNode:
+    """A chapter's text with the cells of code that a built book has run, where their code is the same."""
+    built = max(Path("build").glob(f"*/notebooks/{chapter.name}"), key=os.path.getmtime, default=None)
+    if built is None:
+        raise NoChapterError(f"{chapter} holds no outputs: run it first, by papermill or by `make book`")
+    there = nbformat.read(built, as_version=4).cells
+    run = {cell["id"]: cell for cell in there if cell.cell_type == "code"}
+    cells = list[nbformat.NotebookNode]()
+    for number, cell in enumerate(notebook.cells, 1):
+        if cell.cell_type == "code":
+            own = "parameters" in cell.metadata.get("tags", [])
+            if not own and (cell["id"] not in run or run[cell["id"]].source != cell.source):
+                raise NoChapterError(
+                    f"the code of its cell {number} is not that of {built}: run it, "
+                    f"`papermill {chapter} out.ipynb`, then `make page FILE=out.ipynb`"
+                )
+            cells += [
+                run[cell["id"]],
+                *[run[each] for each in ("injected-parameters",) if own and each in run],
+            ]
+        else:
+            cells.append(cell)
+    notebook.cells = cells
     return notebook
 
 
@@ -123,7 +153,7 @@ def lay_out(notebook: nbformat.NotebookNode, chapter: str, stage: Path, beside: 
     (stage / "_config.yml").write_text(yaml.safe_dump(config(number_of(chapter, toc))), encoding="utf-8")
     said = mark_changed(notebook, beside)
     fill_absent(notebook, ABSENT if is_finished(notebook) else NOT_YET)
-    notebook = clean(notebook)
+    notebook = clean(notebook, Path(f"notebooks/{chapter}.ipynb"))
     there = {document, *WITH}
     texts = [cell for cell in notebook.cells if cell.cell_type == "markdown"]
     for cell in texts:
@@ -270,12 +300,17 @@ def main() -> None:
     from book.pipeline.stage import BookError
 
     parser = argparse.ArgumentParser(prog="python -m book.pipeline.page", description=__doc__)
-    parser.add_argument("notebook", type=Path, help="a chapter that papermill has run")
+    parser.add_argument("notebook", type=Path, help="a chapter that was run, or one whose text was edited")
     parser.add_argument(
-        "-o", "--output", type=Path, metavar="FOLDER", help="of the page; unless named, out_page of out.ipynb"
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FOLDER",
+        help="of the page; unless named, out_page beside out.ipynb, or in build/pages",
     )
     chosen = parser.parse_args()
-    folder = chosen.output or chosen.notebook.with_name(f"{chosen.notebook.stem}_page")
+    beside = Path("build/pages") if chosen.notebook.parent.name == "notebooks" else chosen.notebook.parent
+    folder = chosen.output or beside / f"{chosen.notebook.stem}_page"
     if not Path("_config.yml").exists():
         sys.exit("A page is made in the book's own folder: there is no _config.yml here.")
     try:

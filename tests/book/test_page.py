@@ -12,6 +12,7 @@ import pytest
 
 from attnlib import plots
 from book.pipeline import page as pages
+from book.pipeline.execute import clean
 from tests.book.built import ROOT
 from tests.browser import watched_page
 
@@ -67,6 +68,26 @@ def test_numbers_that_a_run_did_not_reach_are_dashes(rerun: Path, tmp_path: Path
     pages.lay_out(notebook, "methods", tmp_path)
     text = nbformat.read(tmp_path / "notebooks/methods.ipynb", as_version=4).cells[0].source
     assert "has a measured accuracy of \N{EN DASH}." in text and "{glue:text}" not in text
+
+
+def test_an_edited_text_is_shown_with_the_outputs_of_the_built_book(
+    rerun: Path, tmp_path: Path, monkeypatch
+) -> None:
+    """What an author edits is the text; where the code changed, the outputs are of other code."""
+    monkeypatch.chdir(tmp_path)
+    Path("build/quick/notebooks").mkdir(parents=True)
+    Path("notebooks").mkdir()
+    nbformat.write(clean(nbformat.read(rerun, as_version=4)), "build/quick/notebooks/methods.ipynb")
+    edited = nbformat.read(ROOT / "notebooks/methods.ipynb", as_version=4)
+    edited.cells[0].source += "\n\nA sentence more."
+    nbformat.write(edited, "notebooks/methods.ipynb")
+    notebook = pages.read(Path("notebooks/methods.ipynb"))
+    assert notebook.cells[0].source.endswith("A sentence more.") and pages.is_finished(notebook)
+    code = next(cell for cell in edited.cells if cell.cell_type == "code" and "tags" not in cell.metadata)
+    code.source += "\nprint('more')"
+    nbformat.write(edited, "notebooks/methods.ipynb")
+    with pytest.raises(pages.NoChapterError, match=r"the code of its cell \d+ is not that of build/quick"):
+        pages.read(Path("notebooks/methods.ipynb"))
 
 
 @pytest.mark.parametrize(

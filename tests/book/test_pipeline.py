@@ -525,6 +525,17 @@ def test_a_page_of_other_parameters_says_so_below_its_title() -> None:
     assert [cell.cell_type for cell in as_written] == ["markdown", "code", "code"]
 
 
+def test_a_page_of_the_profile_quick_has_no_such_warning(tmp_path: Path) -> None:
+    (tmp_path / "profiles/x").mkdir(parents=True)
+    (tmp_path / "profiles/x/quick.yaml").write_text("seconds: 3\n")
+    cells = [new_markdown_cell("# A chapter"), copy.deepcopy(PARAMETERS)]
+    nbformat.write(new_notebook(cells=copy.deepcopy(cells)), tmp_path / "x.ipynb")
+    for value, kinds in ((3, ["markdown", "code", "code"]), (4, ["markdown", "markdown", "code", "code"])):
+        injected = new_code_cell(f"seconds = {value}", metadata={"tags": ["injected-parameters"]})
+        shown = clean(new_notebook(cells=copy.deepcopy([*cells, injected])), tmp_path / "x.ipynb").cells
+        assert [cell.cell_type for cell in shown] == kinds
+
+
 def test_the_same_run_gives_the_same_file() -> None:
     def executed(address: str) -> str:
         injected = new_code_cell("seconds = 3", metadata={"tags": ["injected-parameters"]})  # a random name

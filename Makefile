@@ -24,13 +24,14 @@ endif
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
 
-# One stamp for the environment: an edit of what is required installs again, anything else does not.
+# One stamp for the environment: an edit of what is required installs again, anything else does not. Python compiles what
+# it imports; compiling all that is installed would double the time.
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; \
 	$(PYTHON) is $$($(PYTHON) -V 2>&1). Name another one: make PYTHON=python3.12 book" >&2; exit 1; }
 	@echo "Installing the pinned environment into .venv (a few minutes the first time)"
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[$(EXTRAS)]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[$(EXTRAS)]'
 	touch $@
 
 book: $(STAMP) ## execute the notebooks and render the book [PROFILE=smoke|quick|paper]

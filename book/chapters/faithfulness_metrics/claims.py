@@ -181,7 +181,7 @@ def truth_clause(share: Any) -> str:
         return "was not run"
     if share["low"] > FEW:
         return "speaks against the standard metric"
-    return f"does not {'speak' if share['high'] < FEW else 'decide'} against the standard metric"
+    return f"is {'passed by' if share['high'] < FEW else 'undecided for'} the standard metric"
 
 
 AGREES, MEASURES, OUT = (

@@ -460,7 +460,7 @@ def test_a_record_in_which_the_truth_is_completed_decides_whether_it_comes_first
 
 def test_what_the_share_above_ground_truth_says_follows_its_interval() -> None:
     said = [truth_clause({"low": low, "high": high}) for low, high in ((0.4, 0.7), (0, 0.05), (0.02, 0.2))]
-    verbs = ["speaks against", "does not speak against", "does not decide against"]
+    verbs = ["speaks against", "is passed by", "is undecided for"]
     assert said == [f"{verb} the standard metric" for verb in verbs]
     assert truth_clause(None) == "was not run"
 

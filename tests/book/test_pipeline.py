@@ -529,7 +529,8 @@ def test_a_page_of_the_profile_quick_has_no_such_warning(tmp_path: Path) -> None
     (tmp_path / "profiles/x").mkdir(parents=True)
     (tmp_path / "profiles/x/quick.yaml").write_text("seconds: 3\n")
     cells = [new_markdown_cell("# A chapter"), copy.deepcopy(PARAMETERS)]
-    nbformat.write(new_notebook(cells=copy.deepcopy(cells)), tmp_path / "x.ipynb")
+    kernel = {"kernelspec": {"name": "python3", "language": "python", "display_name": "Python 3"}}
+    nbformat.write(new_notebook(cells=copy.deepcopy(cells), metadata=kernel), tmp_path / "x.ipynb")
     for value, kinds in ((3, ["markdown", "code", "code"]), (4, ["markdown", "markdown", "code", "code"])):
         injected = new_code_cell(f"seconds = {value}", metadata={"tags": ["injected-parameters"]})
         shown = clean(new_notebook(cells=copy.deepcopy([*cells, injected])), tmp_path / "x.ipynb").cells

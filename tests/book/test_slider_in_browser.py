@@ -93,7 +93,8 @@ def test_all_else_is_folded_and_what_is_typed_there_is_what_the_tiles_write(open
     assert not page.locator(".attnx-map").is_visible()
     page.locator(".attnp-more > summary").click()
     box = page.get_by_role("textbox")
-    assert page.locator(".attnx-map").is_visible() and page.get_by_role("slider").count() == 1
+    page.locator(".attnx-map").wait_for()  # the fold opens after the click
+    assert page.get_by_role("slider").count() == 1
     slider.fill("50")
     box.fill("abcdefghijklmnop")
     assert tiles(page) == written("abcdefghijklmnop", 0.5)

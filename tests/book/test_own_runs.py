@@ -38,6 +38,8 @@ def without_own_runs(page: Path) -> str:
         part.decompose()
     for link in soup.select('a[href="#your-runs"]'):
         link.find_parent("li").decompose()
+    for link in soup.select('a[href*="_further.html"]'):  # what is there is counted on from the chapter's own
+        link.string = COUNTED.sub("", link.get_text())
     return "\n".join(filter(str.strip, str(soup).splitlines()))
 
 

@@ -74,7 +74,7 @@ def blank_out(
         check_token(model, "replacement", replacement)
     causal = is_causal(model)
     ids = prompts.ids[:, : prompts.query + 1] if causal else prompts.ids
-    check(ids.shape[1] >= 2, "the prompt that blank-out explains must have at least 2 tokens", ids.shape[1])
+    check(ids.shape[1] >= 2, "the prompt must have at least 2 tokens", ids.shape[1])
     with evaluating(model):
         logits = logits_of(model, ids, start=prompts.query)[:, 0]
         aimed = prompts._replace(ids=ids).aimed(logits)

@@ -60,7 +60,7 @@ def reagent(
     check_at_least(1, runs=runs)
     check_between(0, 1, replaced=replaced)
     n = prompts.query + 1 if is_causal(model) else prompts.ids.shape[1]
-    check(n >= 2, "the prompt that ReAGent explains must have at least 2 tokens", n)
+    check(n >= 2, "the prompt must have at least 2 tokens", n)
     ids, rng = prompts.ids[:, :n], np.random.default_rng([seed, n])
 
     def drawn() -> Float[Tensor, "run token"]:

@@ -19,7 +19,7 @@ from docutils import nodes
 from myst_nb.core.variables import RetrievalError
 from myst_nb.ext.glue.roles import PasteTextRole
 from myst_nb.ext.glue.utils import retrieve_glue_data
-from origins import of_page
+from origins import THIS_RUN, of_page
 from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.transforms import SphinxTransform
@@ -27,8 +27,8 @@ from sphinx.writers.html5 import HTML5Translator
 
 HERE = "of-this-build"
 LEGEND = (
-    " numbers, and figures and tables marked (this run), were computed by {build}. All others are recorded, "
-    "or the same in every build."
+    f" numbers, and figures and tables marked {THIS_RUN}, were computed by {{build}}. "
+    "All others are recorded, or the same in every build."
 )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from docutils import nodes
 from myst_nb.core.render import MimeData, NbElementRenderer
-from origins import of_page
+from origins import THIS_RUN, of_page
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
@@ -27,9 +27,6 @@ CELL = re.compile(r"(?<=>)[^<>]+(?=</t[dh]>)")
 LONG = re.compile(r"\S{13,}")
 INTERVAL = re.compile(r"\[[^\[\]]*\]")
 SIGN = re.compile(r"&#?\w+;|.")
-
-THIS_RUN = "(this run)"
-"""Ends the caption of what the build computed (`origins`); what has no such end is recorded."""
 
 
 class TableFigure(nodes.figure):

@@ -12,6 +12,9 @@ from typing import Any
 
 from attnlib.plots.captions import SAID
 
+THIS_RUN = "(this run)"
+"""Ends the caption of what the build's own run computed."""
+
 TELLING = {"tell", "tell_in_words"}
 PARAMETERS = {"parameters", "injected-parameters"}
 

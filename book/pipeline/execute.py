@@ -187,8 +187,8 @@ def failed_in(path: Path, progress: Progress) -> str:
 def clean(notebook: nbformat.NotebookNode, chapter: Path | None = None) -> nbformat.NotebookNode:
     """Drop what papermill leaves behind, and show a reader the parameters that were used, once.
 
-    The text is about the own parameters of the chapter, a notebook, and about its profile `quick`: others are
-    named.
+    The page names the parameters that are neither the notebook's own nor those of the profile `quick` of
+    `chapter`, its source.
 
     Progress bars, times, addresses in memory, random names and this build's folder of models go, so that the
     same run gives the same file everywhere.
@@ -229,8 +229,9 @@ def clean(notebook: nbformat.NotebookNode, chapter: Path | None = None) -> nbfor
 def other_than_written(notebook: nbformat.NotebookNode, chapter: Path | None = None) -> list[str]:
     """The injected parameters whose values are neither the notebook's own nor its `quick` profile's."""
     own, given = own_and_given(notebook)
-    quick = chapter.with_name("profiles") / chapter.stem / "quick.yaml" if chapter else None
-    less = read_profile(quick, chapter) if quick and chapter and quick.exists() else {}
+    less = dict[str, Any]()
+    if chapter and (quick := chapter.with_name("profiles") / chapter.stem / "quick.yaml").exists():
+        less = read_profile(quick, chapter)
     asked = assigned("\n".join(f"{name} = {value!r}" for name, value in less.items()))
     return [name for name, value in given.items() if value not in (own.get(name), asked.get(name))]
 

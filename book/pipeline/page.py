@@ -110,16 +110,14 @@ def with_outputs(notebook: nbformat.NotebookNode, chapter: Path) -> nbformat.Not
     cells = list[nbformat.NotebookNode]()
     for number, cell in enumerate(notebook.cells, 1):
         if cell.cell_type == "code":
-            own = "parameters" in cell.metadata.get("tags", [])
-            if not own and (cell["id"] not in run or run[cell["id"]].source != cell.source):
+            if cell["id"] not in run or run[cell["id"]].source != cell.source:
                 raise NoChapterError(
                     f"the code of its cell {number} is not that of {built}: run it, "
                     f"`papermill {chapter} out.ipynb`, then `make page FILE=out.ipynb`"
                 )
-            cells += [
-                run[cell["id"]],
-                *[run[each] for each in ("injected-parameters",) if own and each in run],
-            ]
+            cells.append(run[cell["id"]])
+            if "parameters" in cell.metadata.get("tags", []) and "injected-parameters" in run:
+                cells.append(run["injected-parameters"])
         else:
             cells.append(cell)
     notebook.cells = cells

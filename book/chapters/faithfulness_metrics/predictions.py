@@ -120,7 +120,7 @@ def halves(table: pd.DataFrame, protocols: Sequence[str]) -> pd.DataFrame:
     )
 
 
-def recorded_outcomes(rows: pd.DataFrame, settings: str, margin: float) -> pd.DataFrame:
+def recorded_prediction_table(rows: pd.DataFrame, settings: str, margin: float) -> pd.DataFrame:
     """What came out in recorded rows; a gain that is significantly below `margin` is not reproduced."""
     table = []
     for each in PREDICTIONS:

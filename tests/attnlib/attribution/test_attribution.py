@@ -308,7 +308,7 @@ def test_a_method_says_why_a_model_cannot_give_it():
         (IDS[0], {"query": N}, "query must be positions"),
         (IDS[0, :0], {}, "empty prompt"),
         (torch.ones(65, dtype=torch.long), {}, "context of 64"),
-        (IDS[0, :1], {"method": "blank-out"}, "blank-out explains must have"),
+        (IDS[0, :1], {"method": "blank-out"}, "^the prompt must have at least 2 tokens"),
         (IDS[0], {"method": "blank-out", "target": -1}, "^target must be token ids"),
         (IDS[0], {"method": "activation patching"}, "^activation patching needs .*counterfactual="),
         (IDS[0], {"method": "attribution patching"}, "^attribution patching needs a counterfactual"),

@@ -115,7 +115,7 @@ def test_the_mirrored_symbol_comes_first_where_a_program_reverses():
 
 def test_it_says_what_it_cannot_do():
     model = made(causal=True)
-    with pytest.raises(ValueError, match=r"^the prompt that ReAGent explains must have at least 2 tokens"):
+    with pytest.raises(ValueError, match=r"^the prompt must have at least 2 tokens"):
         attribute(model, IDS[0], query=0, method="ReAGent")
     with pytest.raises(ValueError, match=r"^replaced must"):
         reagent(model, IDS, replaced=1.5)

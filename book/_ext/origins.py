@@ -15,7 +15,6 @@ from attnlib.plots.captions import SAID
 THIS_RUN = "(this run)"
 """Ends the caption of what the build's own run computed."""
 
-TELLING = {"tell", "tell_in_words"}
 PARAMETERS = {"parameters", "injected-parameters"}
 
 
@@ -40,7 +39,7 @@ class Reader(ast.NodeVisitor):
                 inner = Reader(self.fresh - {each.arg for each in given.args})
                 self.bind([ast.Name(name, ast.Store())], any(map(inner.depends, body)))
                 return
-            case ast.Call(func=ast.Name(id=name)) if name in TELLING:
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name.startswith("tell"):
                 self.told.append(self.depends(node))
             case ast.Call(func=ast.Attribute(value=shown, attr="captioned"), args=[name, *_]):
                 called = name.value if isinstance(name, ast.Constant) else ""

@@ -36,6 +36,7 @@ def of_this_run(*sources):
         "for row in p.rows():\n    tell({'a': row})",
         "a, b = p.two()\ntell_in_words({'b': b})",
         "def mean(x):\n    return x / seeds\ntell({'a': mean(2)})",
+        "sentences.tell_accuracy(p.rows())",
     ],
 )
 def test_what_depends_on_a_parameter_is_of_this_run(source):
@@ -50,6 +51,7 @@ def test_what_depends_on_a_parameter_is_of_this_run(source):
         "rows = p.rows()\nrows = came_with_the_book('x')\ntell(rows)",
         "rows = p.rows()\ntell({'a': kept.assign(b=lambda rows: rows['n'])})",
         "rows = p.rows()\ntell({'a': [rows for rows in kept]})",
+        "rows = p.rows()\nsentences.tell_recorded()",
     ],
 )
 def test_what_is_read_from_records_is_not(source):

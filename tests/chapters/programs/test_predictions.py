@@ -15,7 +15,7 @@ from attnlib.benchmarking.population import draw
 from attnlib.benchmarking.questions import TRUTHS
 from attnlib.benchmarking.scoring import COMPARED, features
 from book.chapters.findings.finding import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
-from book.chapters.programs import predictions, tables
+from book.chapters.programs import predictions, sentences
 from book.chapters.programs.measures import METRICS, judge
 from book.chapters.programs.predictions import PREDICTIONS, answered, welch
 from book.chapters.programs.tables import (
@@ -219,44 +219,21 @@ def test_a_table_of_metrics_has_every_form_way_and_truth() -> None:
     assert best["value"].tolist() == pytest.approx([0.7, 0.7], abs=0.02)
 
 
-LEAD = pd.Series({"value": 0.2, "low": 0.15, "high": 0.25})
-SMALL = pd.Series({"value": 0.05, "low": 0.02, "high": 0.08})
-NONE = pd.Series({"value": 0.0, "low": -0.1, "high": 0.1})
-BEHIND = pd.Series({"value": -0.2, "low": -0.3, "high": -0.1})
-
-
 def test_clauses_follow_their_numbers() -> None:
-    assert [tables.mean_clause(each) for each in (LEAD, SMALL, NONE, BEHIND)] == [
-        "much more",
-        "slightly more",
-        "not significantly more",
-        "less",
-    ]
-    assert len({tables.norm_clause(each) for each in (LEAD, NONE, BEHIND)}) == 3
-    assert set(tables.ORDER) == {REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE}
+    assert set(sentences.ORDER) == {REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE}
     for clause in ("order clause", "order headline", "summary order"):
-        assert len({each[clause] for each in tables.ORDER.values()}) == 3
+        assert len({each[clause] for each in sentences.ORDER.values()}) == 3
     same, other = {"reads": "rollout", "causes": "rollout"}, {"reads": "rollout", "causes": "flow"}
-    assert tables.same_clause(same) != tables.same_clause(other)
-    assert tables.summary_clause(same) != tables.summary_clause(other)
-    table = pd.DataFrame(
-        [("trained", "rollout", 0.8), ("compiled", "rollout", 0.4), ("compiled", "flow", 0.5)],
-        columns=["weights", "method", "value"],
-    ).assign(truth="reads")
-    caused = table.assign(truth="causes")
-    assert tables.order_words(caused).endswith("rollout is best in trained ones, and flow in compiled ones.")
-    assert tables.order_words(caused[:2]).endswith("rollout is best in both.")
-    plain = [
-        tables.plain_clause(pd.concat([table, pd.DataFrame([("compiled, plain", "rollout", value, "reads")],
-                                                            columns=table.columns)]))
-        for value in (0.42, 0.6, 0.78)
-    ]  # fmt: skip
-    assert len(set(plain)) == 3 and tables.plain_clause(table) == ""
-    assert tables.settings_clause(0, 210, 14) != tables.settings_clause(3, 210, 14)
+    assert sentences.summary_clause(same) != sentences.summary_clause(other)
+    scores = pd.Series({"trained": 0.8, "compiled": 0.4})
+    with_plain = [pd.concat([scores, pd.Series({"compiled, plain": value})]) for value in (0.42, 0.6, 0.78)]
+    plain = [sentences.plain_clause(each) for each in with_plain]
+    assert len(set(plain)) == 3 and sentences.plain_clause(scores) == ""
+    assert sentences.settings_clause(0, 210, 14) != sentences.settings_clause(3, 210, 14)
     rows = pd.DataFrame({"now": [0.5, 0.25], "recorded": [0.5, 0.25]})
-    assert tables.found_again(rows) == "every score is as recorded"
-    assert tables.found_again(rows.assign(now=[0.5, 0.3])) == "1 of 2 scores are as recorded"
-    assert tables.found_again(rows[:0]) == "none of them is recorded"
+    assert sentences.found_again(rows) == "every score is as recorded"
+    assert sentences.found_again(rows.assign(now=[0.5, 0.3])) == "1 of 2 scores are as recorded"
+    assert sentences.found_again(rows[:0]) == "none of them is recorded"
 
 
 def test_orders_of_populations_are_compared_and_the_most_alike_come_first() -> None:

@@ -18,7 +18,7 @@ from book.chapters.findings.finding import NotRunError, Number, one, there
 from book.chapters.lens.measures import solve
 from book.chapters.programs import tables as programs
 from book.chapters.programs.predictions import same_order
-from book.chapters.programs.tables import ORDER
+from book.chapters.programs.sentences import ORDER
 from book.chapters.reasoning import tables as reasoning
 from book.chapters.reasoning.attention_intervention import READ
 from book.chapters.records import came_with_the_book

@@ -133,7 +133,10 @@ def tell_populations(populations: Mapping[str, pd.DataFrame], orders: pd.DataFra
     rollout = {name: float(each["rollout"].mean()) for name, each in populations.items()}
     tell(rollout, "rollout in {}")
     model = orders[orders["and"] == "a language model"].set_index("population")
-    for name, population in {"most": model["value"].idxmax(), "least": model["value"].idxmin()}.items():
+    for name, population in {
+        "most": str(model["value"].idxmax()),
+        "least": str(model["value"].idxmin()),
+    }.items():
         tell({f"{name} like": population})
         found = model.loc[population].drop("and").to_dict()
         tell_in_words({f"like the model, {name}": found}, digits=2)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import pandas as pd
 from torch import nn
@@ -21,7 +20,26 @@ from book.chapters.records import as_printed, counted, paper_figures
 KINDS_OF_MATCH = ["run", "program of", "heads"]
 """What tells a model beside a program from another."""
 
+EXAMPLES = dict.fromkeys(["reverse", "hist", "hist2", "sort", "sort_by_freq"], "cabbage") | {
+    "dyck1_ptf": "(a)())a",
+    "dyck2_ptf": "({a}){)a",
+}
+"""The paper's languages, and a sequence to show each on."""
+
 RECORDED = ["run", "metric", "value", "low", "high", "n", "uniform"]
+
+
+def table_of_examples() -> pd.DataFrame:
+    """The paper's languages, a row each, with their outputs on one sequence."""
+    return pd.DataFrame(
+        {
+            "language": name,
+            "sequence": text,
+            "output": " ".join(map(str, language(name, alphabet_size=10).outputs(text))),
+            "output at each position": LANGUAGES[name].summary,
+        }
+        for name, text in EXAMPLES.items()
+    ).set_index("language")
 
 
 def accuracy_rows(p: RaspLanguages, models: dict[str, nn.Module]) -> pd.DataFrame:
@@ -57,6 +75,16 @@ def match_rows(p: RaspLanguages, models: dict[str, nn.Module]) -> tuple[pd.DataF
     )
 
 
+def table_of_matches(accuracy: pd.DataFrame, agreement: pd.DataFrame, replaced: pd.DataFrame) -> pd.DataFrame:
+    """`match_rows` with each model's own accuracy beside them, a row per model and program."""
+    table = agreement.drop(columns=["n", "rows"]).rename(columns={"value": "agreement"})
+    right = accuracy[accuracy["metric"] == "accuracy"].set_index("run")["value"]
+    table["accuracy, their own"] = right[table["run"]].to_numpy()
+    instead = replaced.pivot(index=KINDS_OF_MATCH, columns="attention", values="value")
+    instead = instead.rename(columns={"even": "uniform"}).add_prefix("accuracy, ")
+    return table.merge(instead.reset_index(), on=KINDS_OF_MATCH)
+
+
 def exact_models() -> list[Compiled]:
     """The compiled programs that are recorded."""
     return [compiled(language(name, alphabet_size=10, bos=True), length=12) for name in PROGRAMS]
@@ -66,6 +94,15 @@ def found_rows(exact: Sequence[Compiled]) -> pd.DataFrame:
     """How often each method's largest score is on a source, by compiled model and kind of candidates."""
     by = ["run", "among", "method"]
     return summarise(sources_found(exact), by, "found", unit="sample", beside=["chance"])
+
+
+def table_of_sources(sources: pd.DataFrame) -> pd.DataFrame:
+    """`found_rows`, a row per method and a column per compiled program and kind of candidates."""
+    named = sources.assign(output=sources["run"].str.removesuffix(", compiled") + ", " + sources["among"])
+    table = named.pivot(index="method", columns="output", values="value")
+    table = table.loc[named["method"].unique(), named["output"].unique()]
+    table.loc["chance level"] = named.groupby("output")["chance"].first()
+    return table
 
 
 def all_rows(
@@ -100,14 +137,25 @@ def length_rows(p: RaspLanguages, models: dict[str, nn.Module]) -> pd.DataFrame:
     return summarise(rows, ["run", "metric", "up_to"], "right", whole="asked")
 
 
+APART = "attention differs by at most"
+"""The column of the largest distance of an attention weight from the program's."""
+
+
+def table_of_exact(built: pd.DataFrame) -> pd.DataFrame:
+    """The accuracy of compiled programs, and the largest distance of their attention from the program's."""
+    table = summarise(built, ["run"], "right", whole="asked")
+    return table.assign(**{APART: table["run"].map(built.groupby("run")["apart"].max())})
+
+
 def exact_rows(exact: Sequence[Compiled], built: pd.DataFrame, sources: pd.DataFrame) -> pd.DataFrame:
     """What was found of compiled models."""
-    right = summarise(built, ["run"], "right", whole="asked").assign(metric="accuracy, compiled")
-    apart = built.groupby("run", sort=False)["apart"].max()
+    table = table_of_exact(built)
+    right = table.assign(metric="accuracy, compiled")
     largest = right.assign(
-        metric="largest difference of attention", **dict.fromkeys(["low", "high"], float("nan"))
+        metric="largest difference of attention",
+        value=table[APART],
+        **dict.fromkeys(["low", "high"], float("nan")),
     )
-    largest["value"] = largest["run"].map(apart)
     found = sources.assign(metric="source found, " + sources["method"] + ", " + sources["among"])
     rows = pd.concat([right, largest, found.rename(columns={"chance": "uniform"})])
     settings = {
@@ -222,6 +270,13 @@ def table_of_alphabets(models: pd.DataFrame) -> pd.DataFrame:
     return _cells(found, "column", list(found["column"].unique())).reset_index()
 
 
+def table_of_positions(models: pd.DataFrame) -> pd.DataFrame:
+    """Accuracy of models with BOS by kind of positions, of languages that were trained with several."""
+    chosen = models.query("metric == 'accuracy' and bos and ablation == ''")
+    found = table_over_seeds(chosen, ["language", "positions", "supervised"], share=True)
+    return found[found.groupby("language")["positions"].transform("nunique") > 1]
+
+
 def table_of_ablations(models: pd.DataFrame) -> pd.DataFrame:
     """The paper's Table 2: a row per language, a column for the full size and each ablation, in percent."""
     found = beside_table_2(models).drop(columns="language").rename(columns={"task": "language"})
@@ -253,20 +308,19 @@ def gained_by_supervision(models: pd.DataFrame) -> pd.DataFrame:
     return table_over_seeds(both.assign(value=both["value"] - both["before"]), ["language"])
 
 
-def change_clause(change: Any) -> str:
-    """A change in accuracy as the end of a sentence: "rises by 3.6 points"."""
-    if change.low > 0:
-        return f"rises by {100 * change.value:.1f} points"
-    if change.high < 0:
-        return f"falls by {-100 * change.value:.1f} points"
-    return "does not change significantly"
-
-
 def accuracy_by_length(models: pd.DataFrame) -> pd.DataFrame:
     """Accuracy against the length of test sequences: the mean over seeds with Student's interval."""
     rows = models[models["up_to"].notna() & (models["ablation"] == "")]
     by = ["language", "bos", "supervised", "positions", "length", "up_to"]
     return table_over_seeds(rows, by, share=True)
+
+
+def in_panels(lengths: pd.DataFrame) -> pd.DataFrame:
+    """`accuracy_by_length` with BOS and without supervision, a `panel` per positions, brackets apart."""
+    chosen = lengths.query("bos and not supervised")
+    brackets = chosen["language"].str.startswith("dyck")
+    panel = chosen["positions"] + brackets.map({True: ", dyck", False: ""})
+    return chosen.assign(panel=panel).sort_values(["panel", "language"], kind="stable")
 
 
 AS_TRAINED, ITS_OWN, EVEN = "as trained", "its own program", "uniform attention"

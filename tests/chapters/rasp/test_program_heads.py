@@ -28,7 +28,8 @@ from book.chapters.rasp.measures import (
     target_masses,
     with_attention_of,
 )
-from book.chapters.rasp.tables import change_clause, gained_by_supervision, lost_when_smaller, program_rows
+from book.chapters.rasp.sentences import change_clause
+from book.chapters.rasp.tables import gained_by_supervision, lost_when_smaller, program_rows
 from tests.parameters import defaults_of
 
 SORT = language("sort", 10, bos=True)

@@ -12,7 +12,7 @@ from book.chapters.faithfulness_metrics.figures import kept
 from book.chapters.faithfulness_metrics.predictions import TODAY
 from book.chapters.findings.claims import CLAIMS
 from book.chapters.findings.finding import NOT_REPRODUCED, REPRODUCED, find
-from book.chapters.flow import tables
+from book.chapters.flow import sentences, tables
 from book.chapters.flow.claims import CORPORA
 from book.chapters.flow.measures import FLOW, ROLLOUT
 from book.chapters.records import came_with_the_book
@@ -40,16 +40,18 @@ def test_all_texts_have_as_many_attribution_methods() -> None:
 @pytest.mark.parametrize("way", [ROLLOUT, FLOW])
 def test_a_page_counts_the_corpora_that_claims_do(way: str) -> None:
     recorded = tables.recorded(came_with_the_book("quantifying_flow"))
-    told, clause = tables.told(recorded), tables.where_ahead(tables.over_layers(recorded), way)
+    told = sentences.corpora_ahead(recorded)
     verdicts = {
         data: find(NAMED[f"{way} and occlusion, {words}"]).outcome.verdict for data, words in CORPORA.items()
     }
     for verdict, counted, said in ((REPRODUCED, "above", "better"), (NOT_REPRODUCED, "below", "less")):
         of_verdict = [data for data, each in verdicts.items() if each == verdict]
         assert told[f"over seeds: {way}, corpora {counted}"] == len(of_verdict)
-        names = re.findall(rf"{said} than raw attention does on (.*?)(?: and agrees|;|$)", clause)
+        names = re.findall(
+            rf"{said} than raw attention does on (.*?)(?: and agrees|;|$)", told[f"{way} is ahead"]
+        )
         assert {*filter(None, " and on ".join(names).split(" and on "))} == {
-            tables.CORPORA[data] for data in of_verdict
+            sentences.CORPORA[data] for data in of_verdict
         }
 
 

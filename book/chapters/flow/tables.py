@@ -10,8 +10,20 @@ import pandas as pd
 from attnlib import plots
 from attnlib.stats import corrected, p_over_seeds, summarise, table_over_seeds
 from book.chapters.findings.finding import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
-from book.chapters.flow.measures import BLANK_OUT, FLOW, OVER_NULL, RAW, ROLLOUT, WORDS
-from book.chapters.records import made_alike
+from book.chapters.flow.agreement import Sentence
+from book.chapters.flow.measures import (
+    BLANK_OUT,
+    FLOW,
+    GRADIENT,
+    LAST_CLASS,
+    OVER_NULL,
+    RAW,
+    ROLLOUT,
+    SUMMED,
+    WITH_CLS,
+    WORDS,
+)
+from book.chapters.records import made_alike, paper_figures
 
 MODEL = ["data", "causal", "untrained", "seed"]
 """What tells models apart."""
@@ -28,6 +40,9 @@ AGREEMENT, ADVANTAGE, SUBJECT, ACCURACY, SLIP = (
     *("correlation", "better than raw attention by", "names the subject", "accuracy", "what a slip changes"),
 )
 """The metrics of a record."""
+
+AS_THE_PAPER = {"items": WITH_CLS, "untrained": False, "causal": False}
+"""What the paper's tables are of: all tokens ranked, by a trained model that looks both ways."""
 
 RUNNING = "running averages"
 """The slip that is taken of the numbers, not of the passes."""
@@ -51,6 +66,35 @@ def by_layer(rows: pd.DataFrame, by: Sequence[str] = ("relevance", "items", "way
     if "chance" in rows:
         more = more.assign(chance=groups["chance"].mean().to_numpy())
     return table.merge(more, on=[*MODEL, *by])
+
+
+def agreement_panels(shown: pd.DataFrame) -> pd.DataFrame:
+    """Correlations of one corpus, with a column `panel` of relevance and of whether the model is trained."""
+    names = {
+        (relevance, untrained): f"{relevance}, {'untrained' if untrained else 'trained'}"
+        for untrained in (False, True)
+        for relevance in (BLANK_OUT, GRADIENT)
+    }
+    parts = [
+        shown[shown["relevance"].eq(relevance) & shown["untrained"].eq(untrained)].assign(panel=name)
+        for (relevance, untrained), name in names.items()
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
+def of_sentences(sentences: Sequence[Sentence]) -> pd.DataFrame:
+    """Sentences of the grammar, a row each, with the subject, the verb's number and the attractors."""
+    rows = [
+        {
+            "sentence": " ".join(each.words),
+            "subject": each.words[each.subject],
+            "verb": ["singular", "plural"][each.label],
+            "attractors": each.attractors,
+        }
+        for each in sentences
+        if each.subject is not None
+    ]
+    return pd.DataFrame(rows)
 
 
 def of_subjects(rows: pd.DataFrame) -> pd.DataFrame:
@@ -105,6 +149,13 @@ def of_slips(rows: pd.DataFrame) -> pd.DataFrame:
     return summarise(both, ["data", "slip", "relevance", "items", "way", "layer"], bounds=None)
 
 
+def relevant_slips(slips: pd.DataFrame, data: str) -> pd.DataFrame:
+    """What each slip changes in one corpus, on words: of the gradient's two slips, with the gradient."""
+    moved = slips[slips["data"].eq(data) & slips["items"].eq(WORDS) & slips["layer"].gt(0)]
+    relevant = moved["slip"].map({LAST_CLASS: GRADIENT, SUMMED: GRADIENT}).fillna(BLANK_OUT)
+    return moved[moved["relevance"] == relevant]
+
+
 def _running(rows: pd.DataFrame) -> pd.DataFrame:
     """Every layer's figure is a mean over the layers up to it."""
     right = rows[(rows["slip"] == "none") & (rows["layer"] > 0)].sort_values("layer", ignore_index=True)
@@ -128,6 +179,25 @@ def beside_the_paper(means: pd.DataFrame, figures: pd.DataFrame) -> pd.DataFrame
     ours = means[means["layer"] > 0].assign(source="here", layer="layer " + means["layer"].astype(str))
     numbers = pd.concat([theirs, ours])[["way", "source", "layer", "value", "spread"]]
     return plots.knowing(table.loc[order], numbers)
+
+
+def versus_table(rows: pd.DataFrame, table: str, data: str, relevance: str) -> pd.DataFrame:
+    """A table of the paper, such as "Table 1", with the recorded models of a corpus under it."""
+    figures = paper_figures()
+    theirs = figures[figures["table"].str.startswith(f"Quantifying Attention Flow {table}")]
+    ours = of_record(rows, AGREEMENT, data=data, relevance=relevance, **AS_THE_PAPER)
+    return beside_the_paper(ours, theirs).rename_axis(["way", "source"])
+
+
+def as_table_1(rows: pd.DataFrame) -> pd.DataFrame:
+    """The recorded correlations with blank-out as `book.chapters.records.beside_the_paper` draws them."""
+    where = {"relevance": BLANK_OUT, **AS_THE_PAPER}
+    kinds = {"linzen": "here, Linzen's sentences", "templates": "here, templates"}
+    found = pd.concat(
+        [of_record(rows, AGREEMENT, data=data, **where).assign(by=name) for data, name in kinds.items()]
+    )
+    found = found[found["way"].isin([RAW, ROLLOUT, FLOW]) & found["layer"].gt(0)]
+    return found.assign(task="layer " + found["layer"].astype(str), record=rows["record"].iloc[0])
 
 
 def to_record(
@@ -179,83 +249,18 @@ def of_record(rows: pd.DataFrame, metric: str, **where: object) -> pd.DataFrame:
     return of_all_seeds(kept, share=metric in (ACCURACY, SUBJECT))
 
 
-def told(rows: pd.DataFrame) -> dict[str, float | int | str]:
-    """The numbers of a record that the text quotes, by what they are; -1 or NaN where there is none."""
-    found: dict[str, float | int | str] = {
-        "recorded models": len(rows[~rows["untrained"].astype(bool)].drop_duplicates(MODEL)),
-        "recorded n": int(rows.loc[rows["metric"] == SUBJECT, "n"].max()) if len(rows) else 0,
-    }
-    claims = claimed(rows)
-    found["recorded: compared"] = len(claims[claims["way"] == ROLLOUT])
-    for way in (ROLLOUT, FLOW):
-        of_way = claims[claims["way"] == way]
-        found[f"recorded: {way}, every layer"] = int((of_way["verdict"] == REPRODUCED).sum())
-        found[f"recorded: {way}, a layer worse"] = int((of_way["worse"] != "none").sum())
-        found[f"{way} is ahead"] = where_ahead(over_layers(rows), way)
-        for of, ahead in (("corpora", over_layers(rows)), ("layers", over_corpora(rows))):
-            ahead = ahead[ahead["way"] == way]
-            counts = {
-                of: len(ahead),
-                f"{of} above": ahead["above"].sum(),
-                f"{of} below": ahead["below"].sum(),
-            }
-            found |= {f"over seeds: {way}, {name}": int(count) for name, count in counts.items()}
-    last = rows["layer"].max()
-    trained = {"untrained": False, "causal": False}
-    blanks: dict[str, object] = {"relevance": BLANK_OUT, "items": WORDS}
-    for way in (RAW, ROLLOUT, FLOW):
-        where = {"data": "linzen", "way": way, "layer": last}
-        found[f"recorded: {way}, {last}, linzen"] = _one(rows, AGREEMENT, **where, **trained, **blanks)
-    for way, layer in ((RAW, last), (ROLLOUT, last), (FLOW, last), (BLANK_OUT, 0)):
-        value = _one(rows, SUBJECT, way=way, layer=layer, **trained)
-        found[f"recorded names: {way}, {layer}"] = 100 * value
-    by_chance = rows.loc[(rows["metric"] == SUBJECT) & (rows["way"] == BLANK_OUT), "chance"]
-    found["recorded names: chance"] = 100 * by_chance.mean()
-    where = {"data": "sst", "slip": "dense ranks", "way": FLOW, "layer": last}
-    found[f"recorded: dense ranks, flow, {last}, sst"] = _one(rows, SLIP, **where, **blanks)
-    return found
-
-
 def claimed(rows: pd.DataFrame) -> pd.DataFrame:
     """`verdicts` on words alone, with blank-out, of the recorded trained models that look both ways."""
     return verdicts(_compared(rows))
 
 
-def over_corpora(rows: pd.DataFrame) -> pd.DataFrame:
-    """How much better than raw attention, over seeds, by corpus, way and layer from the second."""
-    found = of_all_seeds(_deep(rows))
-    return found.assign(above=found["low"] > 0, below=found["high"] < 0)
-
-
 def over_layers(rows: pd.DataFrame, relevance: str = BLANK_OUT, items: str = WORDS) -> pd.DataFrame:
-    """The same of the mean over those layers, a number for each model."""
+    """The mean lead over raw attention from the second layer on, over seeds, by corpus and way."""
     found = table_over_seeds(_deep(rows, relevance, items), ["way", "data"])
     by_way = found.assign(p=p_over_seeds(found)).groupby("way")["p"]
     found = found.assign(p_holm=by_way.transform(lambda p: corrected(p.to_numpy(float))))
     shown = found["p_holm"] < LEVEL
     return found.assign(above=shown & (found["low"] > 0), below=shown & (found["high"] < 0))
-
-
-CORPORA = {"linzen": "sentences from Wikipedia", "sst": "movie reviews", "templates": "templates"}
-
-
-def where_ahead(found: pd.DataFrame, way: str) -> str:
-    """Where a method agrees better with occlusion than raw attention, as the end of a sentence."""
-    found = found[found["way"] == way]
-    known = found["data"].map(lambda data: CORPORA.get(data, data))
-    better, worse, unsure = (
-        " and on ".join(known[where])
-        for where in (found["above"], found["below"], ~found["above"] & ~found["below"])
-    )
-    said = [
-        better and f"agrees with occlusion better than raw attention does on {better}",
-        worse and f"agrees with occlusion less than raw attention does on {worse}",
-    ]
-    if not better and not worse:
-        return "does not agree with occlusion significantly better or less than raw attention does"
-    return " and ".join(filter(None, said)) + (
-        f"; on {unsure} the difference is not significant" if unsure else ""
-    )
 
 
 def _compared(rows: pd.DataFrame, relevance: str = BLANK_OUT, items: str = WORDS) -> pd.DataFrame:
@@ -266,12 +271,6 @@ def _compared(rows: pd.DataFrame, relevance: str = BLANK_OUT, items: str = WORDS
 
 def _deep(rows: pd.DataFrame, relevance: str = BLANK_OUT, items: str = WORDS) -> pd.DataFrame:
     return _compared(rows, relevance, items).query("layer >= @FROM_LAYER")
-
-
-def _one(rows: pd.DataFrame, metric: str, **where: object) -> float:
-    """A number over all seeds."""
-    found = of_record(rows, metric, **where)
-    return float(found["value"].mean()) if len(found) else float("nan")
 
 
 def _listed(layers: pd.Series) -> str:

@@ -21,6 +21,7 @@ from attnlib.models.attention import evaluating
 from attnlib.models.attention.changes import Instead, heads_ablated
 from attnlib.models.stored import StoredModel
 from attnlib.models.transformer import Transformer
+from attnlib.rollout import attention_flow, rollout, uniform_causal_rollout
 from attnlib.stats.reference import reference_mass
 from attnlib.training.objectives import stacked_attentions
 
@@ -233,6 +234,25 @@ def forming(models: Iterable[Transformer], task: Arithmetic, text: str) -> dict[
         "answers": answers,
         "references": sample.reference,
         "expected": sample.text.partition("=")[2],
+    }
+
+
+@torch.no_grad()
+def followed_mass(model: Transformer, task: Arithmetic, problems: Problems) -> dict[str, np.ndarray]:
+    """Each problem's share on the reference: by rollout, by flow and by rollout of uniform attention."""
+    batch = task.batch(problems)
+    assert batch.reference is not None and batch.evaluated is not None
+    device = next(model.parameters()).device
+    read = model(batch.input_ids.to(device), batch.attention_mask.to(device), output_attentions=True)
+    flat = uniform_causal_rollout(batch.input_ids.shape[1], model.config.n_layers)
+    followed = {
+        "rollout": rollout(read.attentions.cpu()),
+        "attention flow": attention_flow(read.attentions.cpu()).float(),
+        "rollout of uniform attention": flat.expand(len(problems), -1, -1).float(),
+    }
+    return {
+        method: reference_mass(way, batch.reference, batch.evaluated).nanmean(1).numpy()
+        for method, way in followed.items()
     }
 
 

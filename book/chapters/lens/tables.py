@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import pandas as pd
 from torch import nn
 
 from attnlib.generators.arithmetic import arithmetic, best_possible
-from attnlib.measures import generate_answers, sample_scores
+from attnlib.measures import answer_texts, generate_answers, sample_scores
 from attnlib.stats import answer_accuracy, over_seeds, pooled, summarise
 from attnlib.stats.intervals import SHARE
 from book.chapters.findings.rules import above
 from book.chapters.lens.arithmetic_lens import ArithmeticLens, LensRun
-from book.chapters.lens.measures import look_rows, pattern_rows, seen_rows
+from book.chapters.lens.measures import digit_rows, look_rows, pattern_rows, seen_rows, whole_answers
 from book.chapters.records import paper_figures
 
 Models = Mapping[str, nn.Module]
@@ -31,6 +30,36 @@ def accuracy(p: ArithmeticLens, models: Models) -> pd.DataFrame:
         sample_scores(models[run.name], p.answers(run, "test")).assign(run=run.name) for run in p.runs()
     ]
     return answer_accuracy(pd.concat(scores), ["run"])
+
+
+def exact_match(accuracy: pd.DataFrame) -> pd.Series:
+    """The exact match of every run, by its name, from the table of `accuracy`."""
+    return accuracy[accuracy["metric"] == "exact match"].set_index("run")["value"]
+
+
+def written(p: ArithmeticLens, model: nn.Module) -> pd.DataFrame:
+    """Ten test problems, at most, that the main model gets wrong, and five that it gets right."""
+    run = p.runs()[0]
+    task, problems = p.task(run), p.splits(run).test
+    answers = answer_texts(generate_answers(model, p.answers(run, "test")), task.tokenizer)
+    answers["problem"] = [text.partition("=")[0] for text in task.texts(problems)]
+    some = pd.concat([answers.query("not correct").head(10), answers.query("correct").head(5)])
+    columns = {"target": "right answer", "predicted": "written"}
+    return some.set_index("problem")[[*columns]].rename(columns=columns)
+
+
+def by_parts(p: ArithmeticLens, models: Models) -> pd.DataFrame:
+    """Accuracy by column and by carries, of the main model and of those with other operators."""
+    first, *others = p.runs()
+    tables = []
+    for run in [first, *(run for run in others if run.operators != p.operators)]:
+        digits = digit_rows(models[run.name], p.task(run), p.splits(run).test)
+        answers = whole_answers(digits).sort_values("carries")
+        for split, rows in {"column": digits, "carries": answers}.items():
+            table = summarise(rows, [split], "right").rename(columns={split: "part"})
+            tables.append(table.assign(split=split, run=run.name))
+    found = pd.concat(tables, ignore_index=True)[["run", "split", "part", "value", "low", "high", "n"]]
+    return found.astype({"part": str})
 
 
 def looks_by_layer(p: ArithmeticLens, models: Models) -> pd.DataFrame:
@@ -85,28 +114,6 @@ def claims_at_size(rows: pd.DataFrame) -> pd.DataFrame:
     return together.assign(verdict=verdicts)[["claim", "value", "low", "high", "n", "verdict"]]
 
 
-def difference_clause(difference: Any) -> str:
-    """What a difference of `layer_claims`, or of its record, says of the repository's claim."""
-    if difference is None:
-        return "not run"
-    if difference.low > 0:
-        return "as the repository says"
-    return "the opposite of what the repository says" if difference.high < 0 else "not significant"
-
-
-def more_clause(difference: Any) -> str:
-    """The same difference as the end of a sentence: "40 points more"; "32 points less"."""
-    if difference.low <= 0 <= difference.high:
-        return "neither significantly more nor less"
-    return f"{100 * abs(difference.value):.0f} points {'more' if difference.value > 0 else 'less'}"
-
-
-def uniform_clause(share: Any) -> str:
-    """A share of attention against that of uniform attention, as the end of a sentence."""
-    more = "more" if share.value > share.uniform else "no more"
-    return f"{more} than the {100 * share.uniform:.0f} % of uniform attention"
-
-
 def patterns(p: ArithmeticLens, models: Models) -> pd.DataFrame:
     """How much of a layer's attention each of `PATTERNS` has, over seeds."""
     run = p.runs()[0]
@@ -159,6 +166,20 @@ def overlapping(p: ArithmeticLens, models: Models) -> pd.DataFrame:
     ]
     none = pd.DataFrame(columns=["run", "test problems", "right"]).astype({"right": bool})
     return summarise(pd.concat([none, *rows]), ["run", "test problems"], "right")
+
+
+def overlap(p: ArithmeticLens) -> pd.DataFrame:
+    """How many problems our splits and the original's have, and what share of the test is in training."""
+    first = p.runs()[0]
+    task = p.task(first)
+    drawn = {"here": first} | {run.name: run for run in p.runs() if run.published}
+    rows = []
+    for name, run in drawn.items():
+        splits = p.splits(run)
+        different = len(set(task.texts(splits.train)))
+        counts = {"training": len(splits.train), "different": different}
+        rows.append({"splits": name} | counts | {"test in training": splits.seen().mean()})
+    return pd.DataFrame(rows)
 
 
 def beside_the_log(p: ArithmeticLens, models: Models) -> pd.DataFrame:

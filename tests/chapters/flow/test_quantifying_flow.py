@@ -1,5 +1,6 @@
 """The chapter on quantifying attention flow: its parameters and runs, tables and verdicts."""
 
+import myst_nb
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,8 +11,8 @@ from transformers import DistilBertConfig, DistilBertForSequenceClassification
 from attnlib.generators.tokenizer import char_tokenizer
 from attnlib.models.pretrained import ModelUnavailable
 from attnlib.stats import corrected
-from book.chapters.flow import QuantifyingFlow, tables
-from book.chapters.flow.measures import BLANK_OUT, FLOW, RAW, ROLLOUT, WORDS
+from book.chapters.flow import QuantifyingFlow, sentences, tables
+from book.chapters.flow.measures import BLANK_OUT, FLOW, GRADIENT, RAW, ROLLOUT, WORDS
 from book.chapters.flow.quantifying_flow import FlowRun
 from book.chapters.records import paper_figures
 from book.chapters.refusals import ParameterError
@@ -145,8 +146,9 @@ def test_a_claim_goes_by_the_mean_over_layers_corrected_for_the_corpora():
     alone = [scipy.stats.ttest_1samp(values, 0).pvalue for values in ahead.values()]
     assert found["p_holm"].tolist() == pytest.approx(corrected(np.array(alone)))
     assert found["above"].tolist() == [True, False, False] and found.loc["linzen", "low"] > 0
-    layers = tables.over_corpora(recorded).query("way == @ROLLOUT")
-    assert len(layers) == 6 and not layers["below"].any()
+    said = sentences.corpora_ahead(recorded)
+    assert (said["over seeds: rollout, corpora"], said["over seeds: rollout, corpora above"]) == (3, 1)
+    assert "on templates; on sentences from Wikipedia and on movie reviews" in said["rollout is ahead"]
 
 
 @pytest.mark.parametrize(
@@ -164,10 +166,20 @@ def test_a_claim_goes_by_the_mean_over_layers_corrected_for_the_corpora():
 )  # fmt: skip
 def test_where_rollout_is_ahead_is_said_as_it_is(above, below, said):
     found = pd.DataFrame(
-        {"data": [*"abc"], "way": ROLLOUT, "above": [name in above for name in "abc"],
+        {"data": [*"abc"], "above": [name in above for name in "abc"],
          "below": [name in below for name in "abc"]}
     )  # fmt: skip
-    assert tables.where_ahead(found, ROLLOUT) == said
+    assert sentences.ahead_clause(found) == said
+
+
+def test_without_models_of_templates_no_share_of_subjects_is_said(monkeypatch):
+    told = {}
+    monkeypatch.setattr(myst_nb, "glue", lambda name, value, display: told.update({name: value}))
+    named = pd.DataFrame({"way": [BLANK_OUT, GRADIENT], "layer": 0, "value": [0.94, 0.5]})
+    sentences.tell_subject(named, 0.9)
+    assert told["subject first"].endswith("first in 94 % of the sentences, and the gradient in 50 %")
+    sentences.tell_subject(named[:0], 0.9)
+    assert told["subject first"].startswith("no model has learned the templates")
 
 
 def test_further_seeds_are_taken_together_and_each_model_counts_once(monkeypatch):

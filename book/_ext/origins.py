@@ -15,6 +15,9 @@ from attnlib.plots.captions import SAID
 THIS_RUN = "(this run)"
 """Ends the caption of what the build's own run computed."""
 
+ADDING = {"append", "extend", "update", "add"}
+"""Methods that put something into what they belong to."""
+
 PARAMETERS = {"parameters", "injected-parameters"}
 
 
@@ -41,6 +44,8 @@ class Reader(ast.NodeVisitor):
                 return
             case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name.startswith("tell"):
                 self.told.append(self.depends(node))
+            case ast.Call(func=ast.Attribute(value=ast.Name() as whole, attr=name)) if name in ADDING:
+                self.bind([whole], self.depends(whole) or self.depends(node))
             case ast.Call(func=ast.Attribute(value=shown, attr="captioned"), args=[name, *_]):
                 called = name.value if isinstance(name, ast.Constant) else ""
                 self.captioned.append((str(called), self.depends(shown)))

@@ -33,6 +33,7 @@ def of_this_run(*sources):
         "rows = train(seeds)\ntell({'a': rows.max()})",
         "rows = []\nrows += [p.right]\ntell({'a': rows})",
         "found = {}\nfound['a'] = p.right\ntell(found)",
+        "found = []\nfor row in kept:\n    found.append(p.right)\ntell(found)",
         "for row in p.rows():\n    tell({'a': row})",
         "a, b = p.two()\ntell_in_words({'b': b})",
         "def mean(x):\n    return x / seeds\ntell({'a': mean(2)})",

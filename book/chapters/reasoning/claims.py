@@ -94,14 +94,7 @@ def who_looks_is_right(rows: pd.DataFrame) -> Outcome:
     rows = rows[rows["setting"].str.contains("from scratch")]
     models = there(extrapolation(rows[rows["ranges"].eq(LONGER) & ~rows["supervised"].astype(bool)]))
     kinds = tables.by_kind(models)
-    looks, right = kinds["above uniform"], kinds["accuracy"]
-    found = permutation_test(
-        (looks,),
-        partial(_spearman, right),
-        permutation_type="pairings",
-        n_resamples=math.inf,
-        vectorized=False,
-    )
+    found = order_test(kinds)
     value, (low, high) = float(found.statistic), _models_again(models)
     shown = bool(found.pvalue < LEVEL)
     return Outcome(
@@ -110,6 +103,17 @@ def who_looks_is_right(rows: pd.DataFrame) -> Outcome:
         Number(value, min(low, value), max(high, value), len(kinds), "kinds of model", 0),
         more="In the other tasks all kinds are about equally right, and cannot be asked: within all tasks "
         f"together it is {fraction(_within(rows))}.",
+    )
+
+
+def order_test(kinds: pd.DataFrame) -> Any:
+    """An exact test whether kinds of model have one order by accuracy and by attention on the reference."""
+    return permutation_test(
+        (kinds["above uniform"],),
+        partial(_spearman, kinds["accuracy"]),
+        permutation_type="pairings",
+        n_resamples=math.inf,
+        vectorized=False,
     )
 
 

@@ -169,11 +169,6 @@ def _single_columns(p: AlgorithmicReasoning, model: nn.Module) -> list[str]:
     return [f"column {column} of {n}" for column in range(1, n + 1)]
 
 
-def are_single(trained: pd.Series) -> pd.Series:
-    """Of what was trained further, whether it is one of `EVERY`."""
-    return trained.str.fullmatch(COLUMN)
-
-
 def came_back(rows: pd.DataFrame) -> pd.DataFrame:
     r"""What of the loss on longer texts comes back, by what is trained further.
 
@@ -194,3 +189,10 @@ def came_back(rows: pd.DataFrame) -> pd.DataFrame:
         for name in ("accuracy ID", "accuracy OOD", "mean attention OOD", "came back")
     ]
     return pd.concat(tables, ignore_index=True)
+
+
+def shares_back(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Shares of the loss that come back: by what is trained further; and of single columns, ordered."""
+    shares = rows[rows["metric"].eq("came back") & rows["trained"].ne(NOTHING)]
+    single = shares["trained"].str.fullmatch(COLUMN)
+    return shares[~single], shares[single].sort_values("value", ascending=False)

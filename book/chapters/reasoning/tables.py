@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from attnlib.measures import answer_texts
 from attnlib.plots.drawing import labelled
+from attnlib.plots.intervals import with_intervals
 from attnlib.stats import (
     Estimate,
     answer_accuracy,
@@ -22,11 +24,7 @@ from attnlib.stats import (
 )
 from attnlib.stats.masses import MEAN, ROLLOUT
 from book.chapters.reasoning.algorithmic_reasoning import AlgorithmicReasoning
-from book.chapters.reasoning.measures import (
-    CONTROL,
-    NOTHING,
-    SPLITS,
-)
+from book.chapters.reasoning.measures import CONTROL, NOTHING, RANDOM, REFERENCE, SPLITS
 from book.chapters.records import learned_best, made_alike
 from book.chapters.records.numbers import counted as counted_units
 
@@ -38,6 +36,102 @@ LLAMA, OWN_BLOCKS, FINE_TUNED = "small Llamas", "our own transformer", "fine-tun
 
 LONGER = "length 1-10; OOD length 11-20"
 """The ranges of reversal that is trained on shorter strings than it is tested on."""
+
+NEEDS = {
+    "long_addition": "the digit at the same place of every number",
+    "string_reversal": "the symbol at the mirrored place",
+    "successor": "the number before, and the digits written so far",
+    "long_multiplication": "one digit of each factor",
+    "value_assignment": "the symbol to translate, and its entry in the table",
+    "flip_flop": "the last write to the register that is read, and flips since then",
+}
+"""The reference of an answer token of each task, in words."""
+
+SETTINGS = {
+    "num_of_nums": "numbers",
+    "start_number_range": "first number",
+    "encoding_length": "pairs",
+    "num_registers": "registers",
+}
+"""Settings of the tasks, in words."""
+
+LANGUAGE_MODEL = "SmolLM2-135M-Instruct"
+
+TUNED = {
+    "tokens right": f"{ACCURACY} {{}}",
+    "answers right": "generated exact match {}",
+    "rollout": f"{MASS}, {{}}",
+    "pushed": f"accuracy {{}}, strength 1 onto {REFERENCE}",
+    "random": f"accuracy {{}}, strength 1 onto {RANDOM}",
+}
+"""What the page shows of the fine-tuned language model, and the metrics of it by split."""
+
+
+def task_table(p: AlgorithmicReasoning) -> pd.DataFrame:
+    """The tasks, a row each: the reference, the ranges, and a short text in distribution."""
+    rows = [
+        {
+            "task": name.replace("_", " "),
+            "reference of an answer token": NEEDS[name],
+            "trained on": p.described(name, "train"),
+            "longer (OOD)": p.described(name, "ood"),
+        }
+        for name in p.all_tasks
+    ]
+    samples = (p.generator(name, "id", plain=True).samples(20) for name in p.all_tasks)
+    shortest = [min((sample.text for sample in some), key=len) for some in samples]
+    return pd.DataFrame(rows).replace(SETTINGS, regex=True).assign(example=cut(shortest))
+
+
+def cut(texts: Iterable[str], most: int = 24) -> list[str]:
+    """Texts, those of more characters cut off."""
+    return [text if len(text) <= most else f"{text[:most]}…" for text in texts]
+
+
+def wrong_answers(p: AlgorithmicReasoning, written: pd.DataFrame) -> pd.DataFrame:
+    """The two shortest wrong answers of each model on longer inputs, beside the right ones."""
+    outside = p.of_first_seed(written[written["split"] == "OOD"])
+    found = list[pd.DataFrame]()
+    for run, part in outside.groupby("run", sort=False):
+        wrong = answer_texts(part, p.tokenizer).query("not correct").assign(run=run)
+        found.append(wrong.sort_values("target", key=lambda texts: texts.str.len(), kind="stable").head(2))
+    shown = pd.concat(found)[["run", "target", "predicted", "right", "n_answer"]].reset_index(drop=True)
+    return shown.assign(target=cut(shown["target"]), predicted=cut(shown["predicted"]))
+
+
+def redirected_most(p: AlgorithmicReasoning, reinforced: pd.DataFrame) -> pd.DataFrame:
+    """The share of tokens that are right as trained and at the largest strength, over seeds."""
+    runs = p.run_table().set_index("run")[["kind", "seed"]]
+    tokens = reinforced[reinforced["metric"] == "accuracy"].join(runs, on="run")
+    alone = tokens[tokens["strength"] == 0].drop_duplicates(["run", "split"]).assign(onto="as trained")
+    most = tokens[tokens["strength"] == max(p.strengths)]
+    return over_seeds(pd.concat([alone, most]), ["kind", "split", "onto"])
+
+
+def by_column(table: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Shares with their intervals, a row per kind of model and split, a column for each value of one."""
+    rows = table.assign(metric=table["kind"] + ", " + table["split"])
+    columns = {str(name): part for name, part in rows.groupby(column, sort=False)}
+    return with_intervals(columns, 2).rename_axis("model, split")
+
+
+def tuned_table(tuned: pd.DataFrame) -> pd.DataFrame:
+    """What the fine-tuned language model has right, a row per task and split."""
+    means = tuned.set_index(["task", "metric"])["value"]
+    order = ("string_reversal", "long_addition", "successor", "long_multiplication", "flip_flop")
+    return pd.DataFrame(
+        {"task": task.replace("_", " "), "split": split}
+        | {name: means.get((task, metric.format(split))) for name, metric in TUNED.items()}
+        for task in (*order, "value_assignment")
+        for split in SPLITS
+    )
+
+
+def masses_as_it_is(rows: pd.DataFrame) -> pd.DataFrame:
+    """The reference mass of a model without training, by rollout and of its best head, by task (`group`)."""
+    named = rows["metric"].str.extract(r"^(?P<task>rollout|best head), (?P<measure>ID|OOD)$")
+    found = rows.drop(columns="task").join(named).dropna(subset=["measure"])
+    return found.rename(columns={"run": "group"})
 
 
 def over_seeds(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
@@ -166,65 +260,6 @@ def to_record(
         kinds = runs.drop_duplicates("kind")
         runs = pd.concat([runs, kinds.assign(run=kinds["kind"] + OVER_SEEDS, seed=np.nan)])
     return pd.concat(made).merge(runs, on="run")
-
-
-def most_clause(shares: pd.Series) -> str:
-    """The largest of some shares of answers, as the middle of a sentence."""
-    if shares.empty:
-        return "(not run)"
-    most = f"{100 * shares.max():.0f}"
-    return "no answer is right" if most == "0" else f"at most {most} % of the answers are right"
-
-
-def places_clause(known: float, beyond: float) -> str:
-    """Whether longer answers go wrong only where answers in training have ended, as the end of a sentence."""
-    if np.isnan(known) or np.isnan(beyond):
-        return "there are too few longer answers in this run"
-    shares = f"{100 * known:.0f} % of the tokens are right at places that answers in training have, and "
-    tied = (
-        "what the model has learned is tied to places" if known > 2 * beyond else "the model fails everywhere"
-    )
-    return f"{shares}{100 * beyond:.0f} % at places beyond: {tied}"
-
-
-def rankings_clause(correlation: Any) -> str:
-    """How two rankings of the same models compare, as the end of a sentence."""
-    if correlation is None:
-        return "not run"
-    if abs(correlation["value"]) > 1 - 1e-9:
-        return (
-            "the two rankings are identical" if correlation["value"] > 0 else "one ranking reverses the other"
-        )
-    return f"the two rankings have a rank correlation of {correlation['value']:.2f}"
-
-
-def signs_clause(tests: pd.DataFrame, positive: str, negative: str) -> str:
-    """Which runs differ significantly, by the sign of the difference: "lower in a and b"."""
-    difference = pd.to_numeric(tests["difference"], errors="coerce")
-    found = tests["differs"].eq("yes")
-    cases = {
-        positive: found & difference.gt(0),
-        negative: found & difference.lt(0),
-        "not significantly different": tests["differs"].eq("no"),
-        "without enough data": ~tests["differs"].isin(["yes", "no"]),
-    }
-    said = [f"{words} in {in_a_row(tests['run'][case])}" for words, case in cases.items() if case.any()]
-    return "; ".join(said) or "not compared"
-
-
-def in_a_row(names: Iterable[str]) -> str:
-    """Names as a sentence lists them: "a", "a and b", "a, b, and c"."""
-    *first, last = [*names] or [""]
-    return f"{', '.join(first)}{',' * (len(first) > 1)} and {last}" if first else last
-
-
-def effect_clause(before: Any, after: Any) -> str:
-    """What a change of attention does to accuracy, as the middle of a sentence: "raises accuracy"."""
-    if before is None or after is None:
-        return "(not run)"
-    if after["low"] > before["high"]:
-        return "raises accuracy"
-    return "lowers accuracy" if after["high"] < before["low"] else "does not change accuracy significantly"
 
 
 CAUSE, PART, NONE, NO_LOSS = "cause", "part of the cause", "not significant", "no significant loss"

@@ -18,19 +18,13 @@ from book.chapters.reasoning.tables import (
     by_kind,
     correlations,
     counted,
-    effect_clause,
     extrapolation,
-    in_a_row,
     kinds_judged,
-    most_clause,
     of_seeds,
     over_seeds,
-    places_clause,
-    rankings_clause,
     recorded,
     recorded_gains,
     shares_of_seeds,
-    signs_clause,
     verdict_tables,
 )
 from book.chapters.records import came_with_the_book, runs
@@ -290,44 +284,6 @@ def test_a_caption_counts_what_intervals_are_over():
     assert counted(rows) == "3 seeds" and counted(rows.assign(n=[38, 200], of="texts")) == "38 to 200 texts"
 
 
-# ---- clauses that depend on a number ---------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("after", "said"),
-    [
-        ((0.3, 0.4), "raises accuracy"),
-        ((0.0, 0.05), "lowers accuracy"),
-        ((0.15, 0.4), "does not change accuracy significantly"),
-    ],
-)
-def test_an_effect_is_said_by_its_intervals(after, said):
-    rows = [pd.Series(dict(zip(("low", "high"), ends, strict=True))) for ends in ((0.1, 0.2), after)]
-    assert effect_clause(*rows) == said and effect_clause(rows[0], None) == "(not run)"
-
-
-@pytest.mark.parametrize(
-    ("shares", "said"),
-    [([0.0, 0.004], "no answer is right"), ([0.03, 0], "at most 3 % of the answers are right")],
-)
-def test_the_most_is_said_or_that_there_is_none(shares, said):
-    assert most_clause(pd.Series(shares)) == said and most_clause(pd.Series(dtype=float)) == "(not run)"
-
-
-def test_runs_are_listed_by_the_sign_of_what_is_significant():
-    columns = ["run", "difference", "differs"]
-    found = [("a", 0.2, "yes"), ("b", 0.1, "yes"), ("c", -0.3, "yes"), ("d", 0.4, "no")]
-    tests = pd.DataFrame([*found, ("e", "not enough data", "not enough data")], columns=columns)
-    said = "lower in a and b; higher in c; not significantly different in d; without enough data in e"
-    assert signs_clause(tests, "lower", "higher") == said
-    assert signs_clause(tests[3:4], "lower", "higher") == "not significantly different in d"
-    assert signs_clause(tests[:0], "lower", "higher") == "not compared"
-
-
-def test_names_are_listed_as_in_a_sentence():
-    assert [in_a_row("abc"[:n]) for n in range(4)] == ["", "a", "a and b", "a, b, and c"]
-
-
 # ---- the page that judges them -----------------------------------------------------------------------------
 
 
@@ -356,25 +312,3 @@ def test_a_readers_own_runs_are_judged_if_they_are_to_count(tmp_path, monkeypatc
 def test_a_rule_that_cannot_be_is_refused(change, message):
     with pytest.raises(ParameterError, match=message):
         judging(**change)
-
-
-@pytest.mark.parametrize(
-    ("known", "beyond", "said"),
-    [(0.6, 0.1, "what the model has learned is tied to places"), (0.1, 0.1, "the model fails everywhere")],
-)
-def test_places_are_compared(known: float, beyond: float, said: str) -> None:
-    assert places_clause(known, beyond).endswith(f"and {100 * beyond:.0f} % at places beyond: {said}")
-    assert places_clause(known, float("nan")) == "there are too few longer answers in this run"
-
-
-@pytest.mark.parametrize(
-    ("correlation", "said"),
-    [
-        (1.0, "the two rankings are identical"),
-        (-1.0, "one ranking reverses the other"),
-        (0.6, "the two rankings have a rank correlation of 0.60"),
-        (-0.6, "the two rankings have a rank correlation of -0.60"),
-    ],
-)
-def test_rankings_are_compared(correlation: float, said: str) -> None:
-    assert rankings_clause({"value": correlation}) == said and rankings_clause(None) == "not run"

@@ -11,6 +11,8 @@ from book.chapters.classification.tables import (
     CHANCE,
     FIRST,
     PREDICTED,
+    SINGLE_WORDS,
+    WITH_ATTENTION,
     of_one_model,
     over_models,
     rises,
@@ -36,8 +38,6 @@ MARGIN = 0.05
 
 SHARE = 0.9
 """Of the agreement that relevance learned with attention has: so much says "nearly as well"."""
-
-SINGLE_WORDS, WITH_ATTENTION = "A(beta_px, beta_uf)", "A(alpha, beta)"
 
 
 def predicts_attention(units: str, learned: float = 0.0) -> Answer:

@@ -112,6 +112,9 @@ def largest_by_kind(
 PREDICTED, CHANCE = "A(alpha, beta_uf)", "A_hat"
 """Agreement of attention with relevance under uniform attention, and the chance level."""
 
+SINGLE_WORDS, WITH_ATTENTION = "A(beta_px, beta_uf)", "A(alpha, beta)"
+"""Agreement of single words with that relevance, and of attention with a second model's relevance."""
+
 OF_ONE = ("documents", "sentences")
 """What is drawn again for intervals of one model."""
 
@@ -174,23 +177,65 @@ def rises(rows: pd.DataFrame, step: int = FIRST) -> pd.DataFrame:
     return found.assign(n=now["n"]).dropna().reset_index()
 
 
-def sets_clause(shown: int, of: int, what: str = "data sets") -> str:
-    """On how many data sets something is shown: "all 8 data sets", "4 of 8 data sets"."""
-    return f"all {of} {what}" if shown == of else f"{shown or 'none'} of {of} {what}"
+def named_apart(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows with another name for a data set that was trained again in bf16."""
+    return rows.assign(task=rows["task"] + _again(rows).map({True: ", bf16", False: ""}))
 
 
-def paper_clause(ours: Any, theirs: float) -> str:
-    """How a recorded number compares with the paper's, by its interval."""
-    if ours is None:
-        return "not run"
-    if ours["low"] <= theirs <= ours["high"]:
-        return "not significantly different from"
-    return "significantly lower than" if ours["high"] < theirs else "significantly higher than"
+def drawn_agreements(rows: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
+    """Agreements to draw; with `PREDICTED`, also those of attention with a second model's relevance."""
+    ours = rows[rows["metric"].isin(metrics)].assign(by="ours")
+    second = rows[rows["metric"].eq(WITH_ATTENTION)]
+    second = second.assign(metric=PREDICTED, by="ours, relevance learned with attention")
+    return pd.concat([ours, second])
+
+
+def chance_marks(rows: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
+    """The chance level of each task in percent, to mark beside each of the metrics."""
+    chance = rows[rows["metric"].eq(CHANCE)]
+    chance = chance.assign(value=100 * chance["value"], mark="chance")
+    return pd.concat([chance.assign(metric=name) for name in metrics])[["task", "metric", "value", "mark"]]
+
+
+def agreement_over_steps(rows: pd.DataFrame) -> pd.DataFrame:
+    """The agreement `PREDICTED` over training; the column `step` says when."""
+    step = rows["metric"].str.extract(r"^step (\d+): A\(alpha_t, beta_uf\)$")[0]
+    return rows.assign(step=step).dropna(subset=["step"]).astype({"step": int})
+
+
+def three_checkpoints(rows: pd.DataFrame) -> pd.DataFrame:
+    """The agreement `PREDICTED` of each record at the chosen, the best and the last checkpoint."""
+    curve = agreement_over_steps(rows)
+    runs = curve.groupby("record")
+    highest, last = (curve.loc[runs[by].idxmax()].set_index("record") for by in ("value", "step"))
+    found = {
+        "chosen on validation": rows[rows["metric"].eq(PREDICTED)].set_index("record")["value"],
+        "highest": highest["value"],
+        "at step": highest["step"],
+        "last": last["value"],
+        "at the last step": last["step"],
+    }
+    return pd.DataFrame(found)
+
+
+def variants(rows: pd.DataFrame, metric: str) -> dict[str, pd.DataFrame]:
+    """An agreement of every record, by variant; the column `metric` has the record's name."""
+    groups = rows[rows["measure"].eq("top match")].groupby(["checkpoints", "interval", "split"], sort=False)
+    ways = {f"{how}, {split}, over {over}": part for (how, over, split), part in groups}
+    ways["Kendall, held out, test, over documents"] = rows.query(
+        "measure == 'kendall' and split == 'test' and checkpoints == 'held out' and interval == 'documents'"
+    )
+    found = {way: part[part["metric"].eq(metric)] for way, part in ways.items()}
+    return {way: part.assign(metric=part["record"]) for way, part in found.items()}
+
+
+def _again(rows: pd.DataFrame) -> pd.Series:
+    """Which rows are of a data set that was trained again in bf16."""
+    return rows["setting"].str.contains("bf16") & rows.groupby("task")["record"].transform("nunique").gt(1)
 
 
 def _held_out(rows: pd.DataFrame) -> pd.DataFrame:
     if "accuracy" in rows:
         rows = rows[rows["accuracy"] == "tokens"]
     rows = rows.query("measure == 'top match' and split == 'test' and checkpoints == 'held out'")
-    again = rows["setting"].str.contains("bf16") & rows.groupby("task")["record"].transform("nunique").gt(1)
-    return rows[~again]
+    return rows[~_again(rows)]

@@ -12,7 +12,6 @@ are sure ones here).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -53,17 +52,6 @@ def alignment_table(rows: pd.DataFrame) -> pd.DataFrame:
     shares = [summarise(rows, ["score"], name, whole="targets").assign(metric=name) for name in OFFSETS]
     columns = ["score", "metric", "value", "low", "high", "n"]
     return pd.concat([error, *shares], ignore_index=True)[columns]
-
-
-def error_clause(ours: Any, other: Any) -> str:
-    """How one score aligns compared with attention, by the intervals of their alignment error rates."""
-    if ours is None or other is None:
-        return "was not run"
-    if ours["high"] < other["low"]:
-        return "aligns better than attention"
-    return (
-        "aligns worse than attention" if ours["low"] > other["high"] else "aligns about as well as attention"
-    )
 
 
 def _rows(truth: Ragged, place: Integer[np.ndarray, " row"]) -> pd.DataFrame:

@@ -14,7 +14,7 @@ from attnlib.generators.translation import Bitext
 from attnlib.stats.agreement_tables import EMBEDDING, UNIFORM, Agreements, AgreementSettings
 from attnlib.stats.ragged import Ragged, RunScores
 from book.chapters.dynamics import MEASURES, DynamicsResults, Tables
-from book.chapters.translation.alignment import alignment_rows, alignment_table
+from book.chapters.translation.alignment import alignment_rows, alignment_table, target_offsets
 from book.chapters.translation.measures import translation_quality, with_bleu
 
 
@@ -67,6 +67,37 @@ class TranslationResults(DynamicsResults):
         if test.alignment is None:
             return None
         return alignment_table(alignment_rows(scores, test.alignment.numpy(), test.sentences.numpy()))
+
+    def error_over_training(self) -> pd.DataFrame | None:
+        """The alignment error rate of every translator's attention, a `metric` each, at every `step`."""
+        runs = [name for name in self.here if name not in (UNIFORM, EMBEDDING)]
+        found = []
+        for name in runs:
+            attention, steps = self.here[name].scores("alpha"), self.here[name].steps
+            table = self.aligned({str(step): attention.at(place) for place, step in enumerate(steps)})
+            if table is None:
+                return None
+            error = table.query("metric == 'AER' and score != 'any token'")
+            found.append(error.assign(metric=name, step=error["score"].astype(int)).drop(columns="score"))
+        return pd.concat(found, ignore_index=True)
+
+    def missed_words(self) -> pd.DataFrame | None:
+        """The eight target words whose largest attention is most often off the right source token.
+
+        Of words that occur at least ten times: how often (`n`), and the shares one place off and further.
+        """
+        data, test = self.bitext, self.bitext.test
+        if test.alignment is None:
+            return None
+        words = pd.DataFrame({"target word": data.subwords.tokens(test.predicted.tolist())})
+        words["away"] = abs(target_offsets(self.looked_at["alpha"], test.alignment.numpy()))
+        words = words.dropna().assign(one=words["away"].eq(1), further=words["away"].gt(1))
+        off = words.groupby("target word").agg(
+            n=("one", "size"), one=("one", "mean"), further=("further", "mean")
+        )
+        wrong = off["one"] + off["further"]
+        wrong = wrong[off["n"].ge(10) & wrong.gt(0)].nlargest(8)
+        return off.loc[wrong.index].rename(columns={"one": "one off"}).reset_index()
 
     @cached_property
     def in_bleu(self) -> Tables:

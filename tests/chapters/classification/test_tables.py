@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from book.chapters.classification.tables import over_models, paper_clause, rises, sets_clause
+from book.chapters.classification.tables import over_models, rises
 
 SHARED = {"measure": "top match", "split": "test", "checkpoints": "held out", "record": "r", "setting": "s"}
 
@@ -45,26 +45,3 @@ def test_a_claim_about_models_has_intervals_over_models_and_a_set_counts_once():
     made["record"] = made["setting"]
     found = over_models(made)
     assert found[["metric", "n"]].to_numpy().tolist() == [["A(alpha, beta_uf)", 3], ["A_hat", 900]]
-
-
-@pytest.mark.parametrize(
-    ("shown", "said"), [(8, "all 8 data sets"), (4, "4 of 8 data sets"), (0, "none of 8 data sets")]
-)
-def test_a_count_of_data_sets_is_said_in_words(shown, said):
-    assert sets_clause(shown, 8) == said
-
-
-@pytest.mark.parametrize(
-    ("theirs", "said"),
-    [
-        (0.3, "significantly higher than"),
-        (0.5, "not significantly different from"),
-        (0.7, "significantly lower than"),
-    ],
-)
-def test_a_number_is_compared_with_the_papers_by_its_interval(theirs, said):
-    assert paper_clause(pd.Series({"low": 0.4, "high": 0.6}), theirs) == said
-
-
-def test_a_number_that_was_not_run_is_compared_with_nothing():
-    assert paper_clause(None, 0.5) == "not run"

@@ -14,7 +14,6 @@ from book.chapters.translation.alignment import (
     OFFSETS,
     alignment_rows,
     alignment_table,
-    error_clause,
     target_offsets,
 )
 from book.chapters.translation.figures import sentences_over_training, text_over_training
@@ -227,19 +226,3 @@ def test_the_translator_of_relevance_attends_evenly_and_those_that_are_explained
     p = smallest("translation_dynamics")
     even = {run.name: p.setup(run).model.config.uniform for run in p.runs()}
     assert even.pop(UNIFORM) is True and even and not any(even.values())
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "said"),
-    [
-        (0.05, 0.09, "aligns better than attention"),
-        (0.09, 0.11, "aligns about as well as attention"),
-        (0.13, 0.2, "aligns worse than attention"),
-    ],
-)
-def test_alignment_errors_are_compared_by_their_intervals(low, high, said):
-    assert error_clause({"low": low, "high": high}, {"low": 0.1, "high": 0.12}) == said
-
-
-def test_an_alignment_that_was_not_run_is_compared_with_nothing():
-    assert error_clause(None, {"low": 0.1, "high": 0.12}) == "was not run"

@@ -175,15 +175,6 @@ def _turned(row: Any) -> Any:
     return row._replace(value=-row.value, low=-row.high, high=-row.low)
 
 
-def truth_clause(share: Any) -> str:
-    """What the share of methods above ground truth says of a metric; `share` has `low` and `high`."""
-    if share is None:
-        return "was not run"
-    if share["low"] > FEW:
-        return "speaks against the standard metric"
-    return f"is {'passed by' if share['high'] < FEW else 'undecided for'} the standard metric"
-
-
 AGREES, MEASURES, OUT = (
     *("Which metric agrees with ground truth?", "Which methods are most faithful?", "Predictions vs results"),
 )

@@ -13,7 +13,6 @@ from attnlib.stats.seeds import over_seeds
 from book.chapters.attribution_benchmark import tables as benchmark_tables
 from book.chapters.attribution_benchmark.settings import FURTHER, were_told
 from book.chapters.attribution_benchmark.tables import ahead_of, first_elsewhere
-from book.chapters.display import display_name
 from book.chapters.faithfulness_metrics.measures import (
     LEARNED,
     PLAUSIBILITY,
@@ -37,7 +36,6 @@ from book.chapters.faithfulness_metrics.predictions import (
     halves,
 )
 from book.chapters.later import MEASURES as LATER
-from book.chapters.records.numbers import in_words
 
 COLUMNS = ("tau", "somers", "ladder", "above", "before", "halves", "known halves")
 """What `measures.agreement` says of a protocol in a setting."""
@@ -211,11 +209,10 @@ def later_against(rated: Sequence[Rated], table: pd.DataFrame) -> dict[str, pd.D
     return {about: each for about, each in zip(AHEAD, found, strict=True) if len(each)}
 
 
-def told_apart(rows: pd.DataFrame, name: str, ahead: bool = True) -> str:
-    """Those whose interval of the difference lies above 0, or below, in words; "none" if none does."""
-    some = rows[rows["low"] > 0 if ahead else rows["high"] < 0]
-    found = [f"{display_name(row[name])} {in_words(row).brief}" for row in some.to_dict("records")]
-    return "; ".join(found) or "none"
+def later_methods(ahead: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """How much more each later method has than `LEADER`, by ground truth and by a metric, in one table."""
+    by = {about: about.removeprefix("measures by ") for about, of in AHEAD.items() if of == "method"}
+    return pd.concat([ahead[about].assign(by=name) for about, name in by.items()])
 
 
 def sign_table(rated: Iterable[Rated], unsigned: Iterable[Rated], by: Mapping[str, str]) -> pd.DataFrame:
@@ -408,6 +405,11 @@ class Kept(NamedTuple):
         """One of `COLUMNS`, a row per setting and protocol: columns `setting`, `protocol` and `value`."""
         return _by_setting(self.rows, what)
 
+    def taus(self) -> pd.DataFrame:
+        """Tau of every metric, the mean over all settings, the highest first."""
+        found = self.rows[self.rows["run"].eq(ALL) & self.rows["what"].eq("tau")]
+        return found.sort_values("value", ascending=False)[["protocol", *ESTIMATE]]
+
 
 def widest(rows: pd.DataFrame) -> pd.DataFrame:
     """Of all records of the chapter, the one that asked the most settings, and of such the most metrics."""
@@ -436,7 +438,7 @@ def of_record(rows: pd.DataFrame) -> Kept:
     """What `recorded` was given, of the rows of one record; all empty where there is none."""
     rows = rows.reindex(columns=["run", "metric", *ESTIMATE])
     what, _, of = (rows["metric"].map(lambda name, i=i: name.partition(": ")[i]) for i in range(3))
-    rows = rows.assign(what=what.astype(str), protocol=of.astype(str))
+    rows = rows.assign(run=rows["run"].astype(str), what=what.astype(str), protocol=of.astype(str))
     named = rows[rows["what"].str.endswith(" is")]
     metrics = dict(zip(named["what"].str.removesuffix(" is"), named["protocol"], strict=True))
     tau = rows[(rows["what"] == "tau") & rows["protocol"].isin(metrics.values())]

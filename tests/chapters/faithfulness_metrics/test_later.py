@@ -119,10 +119,3 @@ def test_what_was_asked_later_is_recorded_and_read_again():
     assert part_table(pd.DataFrame(), "apart", ["kind", "protocol"]).empty and part_rows({}).empty
     assert part_table(rows.assign(metric="tau"), "apart", ["kind", "protocol"]).empty
     assert tables.PART == "part"
-
-
-def test_what_is_told_apart_is_plain_text() -> None:
-    """A glued text is shown as it is: stars of Markdown would stand in the page."""
-    rows = pd.DataFrame({"method": ["a", "b"], "value": 0.2, "low": [0.1, -0.1], "high": 0.3, "n": 7})
-    assert tables.told_apart(rows, "method") == "a 0.20"
-    assert tables.told_apart(rows, "method", ahead=False) == "none"

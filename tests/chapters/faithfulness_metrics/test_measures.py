@@ -13,7 +13,6 @@ from book.chapters.attribution_benchmark.settings import FURTHER, were_told
 from book.chapters.faithfulness_metrics import tables
 from book.chapters.faithfulness_metrics.claims import (
     ranks_as_the_known_answers,
-    truth_clause,
     truth_comes_first,
 )
 from book.chapters.faithfulness_metrics.faithfulness_metrics import without_sign
@@ -456,13 +455,6 @@ def test_a_record_in_which_the_truth_is_completed_decides_whether_it_comes_first
     found = [truth_comes_first(rows) for rows in (bare, pd.concat([completed_too, larger]), few)]
     assert [each.number.value for each in found] == [0.5, 0.02, 0.5]
     assert found[0].more.endswith("A coin breaks its ties.") and "in its favour" in found[1].more
-
-
-def test_what_the_share_above_ground_truth_says_follows_its_interval() -> None:
-    said = [truth_clause({"low": low, "high": high}) for low, high in ((0.4, 0.7), (0, 0.05), (0.02, 0.2))]
-    verbs = ["speaks against", "is passed by", "is undecided for"]
-    assert said == [f"{verb} the standard metric" for verb in verbs]
-    assert truth_clause(None) == "was not run"
 
 
 def test_the_share_with_the_best_completion_is_of_a_record_that_has_it() -> None:

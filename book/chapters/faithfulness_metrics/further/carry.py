@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pandas as pd
+
 from attnlib.attribution.learned import learned_heads
 from attnlib.attribution.prompts import Method
 from book.chapters.attribution_benchmark.measures import scored
@@ -21,6 +23,7 @@ from book.chapters.attribution_benchmark.questions import Questions
 from book.chapters.attribution_benchmark.settings import SETTINGS
 from book.chapters.faithfulness_metrics.further.tables import FEWEST, Prediction, by_measure
 from book.chapters.faithfulness_metrics.measures import (
+    BESIDE,
     PLAUSIBILITY,
     PROTOCOLS,
     Rated,
@@ -33,6 +36,12 @@ from book.chapters.faithfulness_metrics.predictions import EXPECTED, RECORDED_SE
 
 LIKE, NEAR, OTHER = "the like", "in distribution", "another seed"
 EVEN, LEADER = "mean attention", "AttnLRP"
+
+NAMES = {
+    LIKE: "weights learned: longer inputs",
+    **{name: f"weights learned: {name}" for name in (NEAR, OTHER)},
+}
+"""What the page calls the three ways."""
 
 ASKED = tuple(name for name in RECORDED_SETTINGS if "compiled" not in name and name != "multiplication")
 """Those of trained models, but for one that no other chapter trains."""
@@ -82,3 +91,8 @@ def rated(p: Any) -> list[Rated]:
             case = Case(model, far, draws=p.draws, seed=seed)
             found.append(rate(name, seed, case, scores, {EXPECTED: PROTOCOLS[EXPECTED]}))
     return found
+
+
+def by_method(measures: pd.DataFrame) -> pd.DataFrame:
+    """Average precision by setting and method, of the second table of `recorded_tables`."""
+    return measures[measures["judge"].eq(PLAUSIBILITY) & ~measures["method"].isin(BESIDE)]

@@ -244,6 +244,44 @@ def of_record(rows: pd.DataFrame) -> tuple[dict[str, pd.DataFrame], dict[str, pd
     return tables, rankings
 
 
+def rankings_table(rankings: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """The rankings of all questions as one table, with both intervals."""
+    columns = ["question", "method", "value", "low", "high", "rank", "rank_low", "rank_high", "settings"]
+    columns += ["these_low", "these_high", "these_n"]
+    ranked = [table.assign(question=name) for name, table in rankings.items()]
+    return pd.concat([pd.DataFrame(columns=columns), *ranked])[columns]
+
+
+RECOMMENDED = ("AttnLRP", "activation patching", "blank-out", "rollout", RAW)
+"""The methods that the page compares before it says which one to use."""
+
+
+def which_method(tables: Mapping[str, pd.DataFrame], by_oracle: pd.DataFrame) -> pd.DataFrame:
+    """Means of `RECOMMENDED` over settings, a column per question and group of settings.
+
+    Args:
+        tables: numbers by setting and method, for each question.
+        by_oracle: the ranking by the oracle metric.
+    """
+    pointed, alone = told_or_not(tables["plausibility"])
+    columns = {
+        "plausibility, trained on answers alone": over_settings(alone),
+        "plausibility, pointed at the sources": over_settings(pointed),
+        "standard metric, trained on answers alone": over_settings(told_or_not(tables["faithfulness"])[1]),
+        "oracle metric": by_oracle,
+    }
+    means = pd.DataFrame({name: each.set_index("method")["value"] for name, each in columns.items()})
+    return means.reindex([*RECOMMENDED]).rename_axis("method").reset_index()
+
+
+def every_metric(rows: pd.DataFrame) -> pd.DataFrame:
+    """Normalised numbers, means over the settings that have them: a row per method, a column per metric."""
+    metrics = list(rows["metric"].unique())
+    found = pd.concat({metric: normalised(rows, metric) for metric in metrics}, names=["metric"])
+    found = found.reset_index("metric").pivot_table("value", index="method", columns="metric", sort=False)
+    return found.reindex(columns=metrics)
+
+
 def verdict(low: float, high: float) -> str:
     """What became of a prediction that a difference is above 0: "yes", "no", or "not settled"."""
     return "yes" if low > 0 else "no" if high < 0 else "not settled"

@@ -268,19 +268,6 @@ class SequenceCopying(CopyingHeads):
             rows.append(found | {"median": half[task.name]})
         return pd.DataFrame(rows)
 
-    def quoted(
-        self, task: Copying, shares: pd.DataFrame, hints: pd.DataFrame
-    ) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """The rows of a task that the text quotes, by `name`: of seeds that learn, and of KTIW signals."""
-        mine, ends = shares[shares["task"] == task.name], [self.budgets[0], self.budgets[-1]]
-        of_seeds = [mine[mine["budget"] == end].assign(name=f"budget {i}") for i, end in enumerate(ends, 1)]
-        called = hints.replace({"metric": {"auc": "hint"}})
-        called = called[called["task"] == task.name].rename(columns={"metric": "name"})
-        last = called.groupby("name").tail(1)
-        early = called[called["step"] == self.early]
-        found = pd.concat([early, last.assign(name="last " + last["name"])])
-        return pd.concat(of_seeds), found
-
     def rows(self, shares: pd.DataFrame, times: pd.DataFrame, hints: pd.DataFrame) -> pd.DataFrame:
         """What is recorded: shares that learn, their differences, median steps, KTIW signals."""
         main = [self.hard.name, self.easy.name, self.repeated.name]

@@ -12,15 +12,36 @@ from functools import cached_property
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Float
 from numpy.typing import ArrayLike
 from scipy import optimize, stats
 from statsmodels.duration.survfunc import SurvfuncRight, survdiff
 from statsmodels.stats.proportion import confint_proportions_2indep
 
+from attnlib import plots
 from attnlib.stats.comparisons import corrected
 from attnlib.stats.intervals import Estimate, proportion
 from attnlib.stats.seeds import over_seeds, table_over_seeds
 from book.chapters.copying.measures import PREFERENCES
+
+
+def cooccurrence(
+    tasks: Mapping[str, int], length: int
+) -> tuple[Float[np.ndarray, "input output"], list[str]]:
+    """How often the output of a copying task contains a symbol, given a symbol of the input; a name per row.
+
+    Args:
+        tasks: how many symbols a task has, by its name; every sequence has `length` different ones.
+        length: of the sequences.
+    """
+    often, names, outputs = [], [], range(1, max(tasks.values()) + 1)
+    for task, symbols in tasks.items():
+        sets = [set(chosen) for chosen in itertools.combinations(range(1, symbols + 1), length)]
+        for given in range(1, symbols + 1):
+            there = [each for each in sets if given in each]
+            often.append([sum(output in each for each in there) / len(there) for output in outputs])
+            names.append(f"{task}: {given}".replace(" ", "\xa0"))
+    return np.array(often), names
 
 
 def learned_at(curves: pd.DataFrame, threshold: float) -> pd.DataFrame:
@@ -113,6 +134,58 @@ def log_rank(times: pd.DataFrame, tasks: tuple[str, str]) -> float:
     if not both["learned"].any() or (both["learned"].all() and both["step"].nunique() == 1):
         return 1.0
     return float(survdiff(both["step"], both["learned"].astype(int), both["task"])[1])
+
+
+def in_words_by_task(rows: pd.DataFrame, digits: int = 2) -> pd.DataFrame:
+    """Numbers with their intervals as texts, a row per `task` and a column per `metric`."""
+    named = {str(task): part for task, part in rows.groupby("task", sort=False)}
+    return plots.with_intervals(named, digits).T.rename_axis("task")
+
+
+def shares_by_step(shares: pd.DataFrame) -> pd.DataFrame:
+    """The shares of `shares_learned` as texts, a row per task and a column per step."""
+    return in_words_by_task(shares.assign(metric="by step " + shares["budget"].astype(str)))
+
+
+def medians_by_task(times: pd.DataFrame, metric: str = "median step") -> pd.DataFrame:
+    """The steps of `median_steps` as texts, a row per task."""
+    return in_words_by_task(median_steps(times).assign(metric=metric), digits=0)
+
+
+def medians_by_start(times: pd.DataFrame, control: str) -> pd.DataFrame:
+    """The same after every head start, and the p of the log-rank test against the models without one."""
+    medians = medians_by_task(times, "median step, all counted").rename_axis("start")
+    ranks = [float("nan") if task == control else log_rank(times, (control, task)) for task in medians.index]
+    return medians.assign(log_rank=ranks)
+
+
+def dose_table(doses: pd.DataFrame, early: int, budget: int) -> pd.DataFrame:
+    """Points of `dose_response` under the names of the page; NaN where fewer than half of the seeds learn."""
+    said = {
+        "name": "symbols",
+        "x": f"KTIW signal at step {early}",
+        "y": f"learned by step {budget}",
+        "median": "half by step",
+    }
+    ends = {"x_low": "low", "x_high": "high", "y_low": "from", "y_high": "to"}
+    return doses.replace(float("inf"), float("nan")).rename(columns=said | ends)
+
+
+def learned_and_signals(study: pd.DataFrame) -> pd.DataFrame:
+    """Recorded shares that learn within 200 steps, and KTIW signals at step 20, of each task of the study."""
+    said = {"hint (AUC)": "KTIW signal at step 20 (AUC)", "learned": "seeds that learn within 200 steps"}
+    rows = study.query("(metric == 'hint (AUC)' and step == 20) or (metric == 'learned' and budget == 200)")
+    rows = rows[~rows["task"].str.contains(", (?:uniform|both|without|no|after)")]
+    return rows.replace({"metric": said}).rename(columns={"metric": "number"})
+
+
+def learned_by_architecture(study: pd.DataFrame) -> pd.DataFrame:
+    """Recorded shares that learn the hard and the easy task within 200 steps, by architecture (`built`)."""
+    rows = study.query("metric == 'learned' and budget == 200")
+    rows = rows[~rows["task"].str.contains("start|steps")]
+    parts = rows["task"].str.extract(r"^(?P<task>permutations of 40|40 of 60)(?:, (?P<built>.+))?$")
+    parts = parts.fillna({"built": "as in the paper"}).replace("uniform", "uniform attention")
+    return rows.assign(**parts).dropna(subset="task")
 
 
 def curves_over_seeds(curves: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
@@ -389,19 +462,3 @@ class HeadResults:
         columns = ["metric", "task", "budget", "value", "low", "high", "n", "count", "p", "p_holm"]
         found = pd.concat([table for table in tables if len(table)] or [pd.DataFrame(columns=columns)])
         return found.reindex(columns=columns)[found["value"].abs() < float("inf")].reset_index(drop=True)
-
-    def quoted(self) -> pd.DataFrame:
-        """The numbers that the text quotes, by `name`; of what there is not, they are NaN, and counts 0."""
-        good = self.shares[self.shares["grade"] == "good"].set_index("metric")
-        kinds = self.learned[self.learned["metric"] == "learned, several heads"]
-        auc = self.predicted[(self.predicted["metric"] == "on it") & (self.predicted["against"] == "bad")]
-        rows = {"auc": auc, "leads": pd.DataFrame([self.leads] if self.leads else [])}
-        for first in ("good", "bad"):
-            rows[f"good after {first}"] = good[good.index == f"second runs after a {first} first"]
-        for name, ending in {"all bad": " bad", "one good": " good", "random": "graded"}.items():
-            rows[name] = kinds[kinds["task"].str.endswith(ending)]
-        table = pd.DataFrame(
-            [{"name": name, **next(iter(r.to_dict("records")), {})} for name, r in rows.items()]
-        )
-        table = table.reindex(columns=["name", "value", "low", "high", "n", "count"])
-        return table.fillna({"n": 0, "count": 0}).astype({"n": int, "count": int})

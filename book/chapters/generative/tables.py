@@ -10,10 +10,14 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from attnlib import plots
 from attnlib.attribution.registry import METHODS
+from attnlib.pieces import tokens_of
+from attnlib.rollout import GenerativeRollout
 from attnlib.stats.comparisons import corrected
 from attnlib.stats.summaries import summarise
-from book.chapters.generative.measures import AMONG, CHANCE, Among, NeedleRun
+from book.chapters.generative.measures import AMONG, CHANCE, READINGS, Among, NeedleRun
+from book.chapters.generative.study import filtered_by_study
 
 
 def needle_table(run: NeedleRun, k: Collection[int] = (1, 5, 10), *, among: Among = "prompt") -> pd.DataFrame:
@@ -60,15 +64,6 @@ def needle_comparison(
     return found.assign(p_holm=corrected(found["p"].to_numpy(float)))
 
 
-def chance_clause(found: Any, chance: Any) -> str:
-    """How often something is found beside a blind draw, as a part of a sentence."""
-    if found is None or chance is None:
-        return "(not run)"
-    if found["low"] > chance["value"]:
-        return "more often than chance"
-    return "less often than chance" if found["high"] < chance["value"] else "no more often than chance"
-
-
 def names_table(rows: pd.DataFrame) -> pd.DataFrame:
     """Shares of the items by form and measure, with intervals over items."""
     keys, blind = ["form", "asked", "method"], rows["method"].eq(CHANCE)
@@ -91,6 +86,78 @@ def needle_shares(run: NeedleRun) -> pd.DataFrame:
     sets: list[Any] = [*AMONG, *(f"{name}, filtered" for name in AMONG)]
     tables = {among: needle_table(run, among=among) for among in sets}
     return pd.concat(tables, names=["among"]).reset_index("among").reset_index(drop=True)
+
+
+def needle_shares_table(shares: pd.DataFrame) -> pd.DataFrame:
+    """The same shares as a table: a row per method, and a column per set of candidates and `k`."""
+    table = shares.pivot(index="method", columns=["among", "k"], values="value")
+    table = table.loc[shares["method"].unique()]
+    return table.set_axis([*map("top {0[1]} of the {0[0]}".format, table.columns)], axis=1)
+
+
+CANDIDATES = ("facts", "facts, filtered", "prompt", "prompt, filtered")
+"""Sets of candidates in the order of the page."""
+
+
+def study_readouts(shares: pd.DataFrame) -> pd.DataFrame:
+    """Of `needle_shares`, those of the three readouts of rollout and by chance, of the top 5."""
+    of_top = shares[shares["k"].eq(5) & shares["among"].isin(CANDIDATES)]
+    parts = [of_top[of_top["method"] == name] for name in (*READINGS, CHANCE)]
+    rows = pd.concat(parts)
+    return rows.assign(among="top 5 of the " + rows["among"])
+
+
+def study_readouts_table(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of `study_readouts` as texts in percent, a column per set of candidates."""
+    table = plots.in_cells(rows, ["method"], "among", unit="%")
+    return table[[f"top 5 of the {name}" for name in CANDIDATES]]
+
+
+def names_found(names: pd.DataFrame) -> pd.DataFrame:
+    """Of `names_table`, how often methods find the decisive name; `asked` says where, over how many texts."""
+    said = {"first": "named first", "right": "more than the other"}
+    rows = names[names["asked"].isin(said) & names["method"].ne("model")]
+    asked = rows["form"] + ": " + rows["asked"].map(said) + " (n = " + rows["n"].astype(str) + ")"
+    return rows.assign(asked=asked)
+
+
+def four_layers(kinds: pd.DataFrame) -> pd.DataFrame:
+    """The share of rollout on each kind of token in the first, the last and two middle layers of a model."""
+    last = kinds["layer"].max()
+    rows = kinds[kinds["layer"].isin({1, (last + 1) // 3, (2 * last + 1) // 3, last})]
+    return rows.pivot_table(index=["model", "layer"], columns="kind", values="value", sort=False)
+
+
+def weather_statements(weather: GenerativeRollout, tokenizer: Any) -> pd.DataFrame:
+    """The study's statements on its prompt about the weather, and whether this model shows them."""
+    top = [
+        plots.visible(token.text).strip("␣▁Ġ ") for token in weather.top(3, filtered_by_study, generated=0)
+    ]
+    peaks = {}
+    for word in ("sunny", "weather"):
+        layers = weather.of(0)[slice(*tokens_of(word, weather.prompt.tolist(), tokenizer))].sum(0)
+        peaks[word] = float(layers.max() / layers.sum())
+    largest = weather.top(1, (), generated=0)[0]
+    rows = [
+        (
+            "the answer's three largest tokens are sunny, weather, How",
+            ", ".join(top),
+            top == ["sunny", "weather", "How"],
+        ),
+        (
+            "weather spikes in one layer, sunny is spread over layers",
+            f"peak of weather {peaks['weather']:.2f}, of sunny {peaks['sunny']:.2f}",
+            peaks["weather"] > peaks["sunny"],
+        ),
+        (
+            "common words and punctuation take the most, and have to be filtered out",
+            f"the largest of all tokens is {plots.visible(largest.text)} ({largest.mass:.2f}), "
+            f"place {largest.position} of the prompt",
+            filtered_by_study(largest.text),
+        ),
+    ]
+    table = pd.DataFrame(rows, columns=["the study says", "this model", "verdict"])
+    return table.assign(verdict=table["verdict"].map({True: "shown", False: "not shown"}))
 
 
 def measured(

@@ -2,11 +2,12 @@
 
 from dataclasses import replace
 
+import myst_nb
 import numpy as np
 import pandas as pd
 import pytest
 
-from book.chapters.copying import SequenceCopying, tables
+from book.chapters.copying import SequenceCopying, sentences, tables
 from book.chapters.copying.tables import Graded
 from book.chapters.refusals import ParameterError
 from tests.parameters import defaults_of, profile
@@ -18,6 +19,13 @@ SMALL = QUICK | profile("sequence_copying", "smoke") | {"device": "cpu"}
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("ATTNLIB_CACHE", str(tmp_path))
+
+
+@pytest.fixture
+def told(monkeypatch):
+    names = {}
+    monkeypatch.setattr(myst_nb, "glue", lambda name, value, display: names.update({name: value}))
+    return names
 
 
 def invented(given):
@@ -100,7 +108,7 @@ def test_no_two_runs_are_alike_but_in_what_they_are_to_share(cache, monkeypatch)
     assert list(looks.steps) == [0, 10, 20, 25]
 
 
-def test_models_of_several_heads_have_orders_of_their_own(cache):
+def test_models_of_several_heads_have_orders_of_their_own(cache, told):
     p = SequenceCopying.checked(SMALL | {"heads_wanted": 3, "heads_stacked": 2, "heads_models": 3})
     graded = invented(ALL)
     together = p.train_together(graded)
@@ -115,23 +123,27 @@ def test_models_of_several_heads_have_orders_of_their_own(cache):
     mixed = [each.hooks[0] for name, each in p.trained.items() if name.startswith("1 bad, 1 good")]
     last = np.concatenate([looks.at(10)["on it"] for looks in mixed])
     assert leads.n == 3 and leads.value == (last[:, 1] > last[:, 0]).mean()
-    rows, quoted = found.rows(), found.quoted().set_index("name")
+    rows = found.rows()
     assert rows["value"].notna().all() and rows[["low", "high"]].notna().all().all()
     metrics = {"good, share of heads", "AUC of on it, good against bad", "learned, several heads"}
     assert metrics <= set(rows["metric"])
     assert not rows.duplicated(["metric", "task", "budget"]).any()
-    assert found.graded.counts["good"] == 3 and quoted.loc["one good", "n"] == 3
-    assert quoted.loc["good after good", "count"] == 3 and quoted.loc["good after bad", "value"] == 0
+    assert found.graded.counts["good"] == 3
+    good = found.shares[found.shares["grade"] == "good"].set_index("metric")
+    assert good.loc["second runs after a good first", "count"] == 3
+    assert good.loc["second runs after a bad first", "value"] == 0
+    sentences.tell_several_heads(p, found)
+    assert told["heads, one good: n"] == 3 and told["heads, together"] == 2
 
 
-def test_without_heads_nothing_is_trained_and_nothing_said(cache):
+def test_without_heads_nothing_is_trained_and_nothing_said(cache, told):
     p = SequenceCopying.checked(SMALL | {"heads_wanted": 0})
     graded = p.grade_heads()
     together = p.train_together(graded)
     found = p.head_results(graded, together)
     assert not p.trained and found.rows().empty and found.predicted.empty and not len(found.times)
-    quoted = found.quoted().set_index("name")
-    assert np.isnan(quoted.loc["auc", "value"]) and (quoted["n"] == 0).all()
+    sentences.tell_several_heads(p, found)
+    assert told["heads, random: n"] == told["heads, random: count"] == 0
     assert "heads_wanted is 0" in p.said_of(graded)
 
 

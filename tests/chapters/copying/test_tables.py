@@ -282,3 +282,11 @@ def test_heads_are_told_base_by_base_and_over_bases():
     assert means.loc[OF_BASES[good], "high"] == 1 and means.loc[STAYS_GOOD, "high"] > 1, "shares end at 1"
     assert means.loc[OF_BASES["learned, several heads, less 4 bad"], "value"] == 0.3
     assert over_bases(of_bases(pd.DataFrame())).empty, "none is recorded"
+
+
+def test_a_symbol_of_the_output_goes_with_any_other_of_a_permutation():
+    """By hand: of five symbols, two more of four are drawn beside a given one."""
+    often, names = tables.cooccurrence({"permutations": 3, "of five": 5}, length=3)
+    assert names[2:5] == ["permutations:\xa03", "of\xa0five:\xa01", "of\xa0five:\xa02"]
+    assert often[:3].tolist() == [[1, 1, 1, 0, 0]] * 3
+    assert (often[3:] == np.where(np.eye(5), 1, 0.5)).all()

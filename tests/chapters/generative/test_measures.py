@@ -23,7 +23,6 @@ from attnlib.stats import summarise
 from book.chapters.generative.measures import COMPARED, KINDS, NeedleRun, kinds_of, mass_by_kind, needle_ranks
 from book.chapters.generative.study import filtered_by_study
 from book.chapters.generative.tables import (
-    chance_clause,
     measured,
     needle_comparison,
     needle_shares,
@@ -336,18 +335,3 @@ def test_what_the_chapter_records(tiny):
     run = needle_ranks(tiny, take(2, facts=2), ["rollout"], only_answered=False)
     with pytest.raises(KeyError, match="filtered"):
         needle_shares(run)
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "said"),
-    [
-        (0.5, 0.6, "more often than chance"),
-        (0.1, 0.2, "less often than chance"),
-        (0.3, 0.5, "no more often than chance"),
-    ],
-)
-def test_a_share_beside_chance_is_said_in_words(low, high, said):
-    assert chance_clause({"low": low, "high": high}, {"value": 0.4}) == said
-    assert (
-        chance_clause(None, {"value": 0.4}) == chance_clause({"low": low, "high": high}, None) == "(not run)"
-    )

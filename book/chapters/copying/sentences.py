@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from book.chapters.classification.tables import paper_clause
+from book.chapters.classification.sentences import paper_clause
 from book.chapters.copying.claims import EASY, HARD, LATE, LONGER, SOON, TABLE
 from book.chapters.copying.heads import CopyingHeads
 from book.chapters.copying.tables import (

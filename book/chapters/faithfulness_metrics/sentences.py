@@ -64,8 +64,11 @@ def tell_recorded(kept: Kept) -> None:
     """Tell what the recorded runs show about metrics and methods."""
     metrics = {name: kept.metrics.get(name, NOT_RUN) for name in (CHOSEN, UNTOLD)}
     tell({name: display_name(metric) for name, metric in metrics.items()}, "{} is")
-    confirmed = {name: one_number(kept.halves, judge=name, settings="confirmed on") for name in metrics}
-    tell_in_words(confirmed, "tau {}, confirmed")
+    confirmed = {
+        f"tau {name}, confirmed": one_number(kept.halves, judge=name, settings="confirmed on")
+        for name in metrics
+    }
+    tell_in_words(confirmed)
     outcomes = recorded_prediction_table(kept.rows, ALL, MARGIN)
     tell({"all": len(outcomes), **{name: _count(outcomes, name) for name in ("yes", "no")}}, "came out: {}")
     _tell_target(kept)

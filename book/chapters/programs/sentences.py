@@ -9,7 +9,7 @@ import pandas as pd
 
 from attnlib.benchmarking.learned import RIGHT
 from attnlib.benchmarking.population import POPULATION
-from book.chapters.display import display_name
+from book.chapters.display import display_name, significance
 from book.chapters.findings.finding import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from book.chapters.programs import predictions, tables
 from book.chapters.telling import tell, tell_in_words
@@ -85,6 +85,7 @@ def tell_metrics(agreement: pd.DataFrame, table: pd.DataFrame) -> None:
         taus = {"usual": wide[usual], "gain": wide[selected] - wide[usual]}
         found = {name: predictions.over_programs(each)._asdict() for name, each in taus.items()}
         tell_in_words(found, f"{{}}, {truth}", digits=2)
+        tell({f"gain, {truth}, significance": significance(found["gain"])})
     best = table[table["truth"] == "causes"].sort_values("value")["metric"].iloc[-1]
     tell({"best metric": display_name(best), "metric programs": int(agreement["seed"].nunique())})
 
@@ -165,7 +166,7 @@ def found_again(rows: pd.DataFrame) -> str:
 def settings_clause(significant: int, pairs: int, settings: int) -> str:
     """How many pairs of methods the settings that were chosen by hand tell apart."""
     found = f"{significant:,}" if significant else "none"
-    return f"Over {settings} of the 15 hand-picked settings of another chapter, {found} of {pairs} pairs do."
+    return f"Over {settings} settings picked by hand, {found} of {pairs} pairs (of fewer methods) do."
 
 
 def plain_clause(rollout: pd.Series) -> str:

@@ -1,7 +1,8 @@
 """Rows, vectors and masks in; numbers with intervals out. Imports nothing of the house."""
 # ruff: noqa: F401
 
-from attnlib.stats.agreement_tables import Agreements, AgreementSettings, agreement_tables, attention_spread
+from attnlib.stats.agreement_runs import AgreementSettings
+from attnlib.stats.agreement_tables import Agreements, agreement_tables, attention_spread
 from attnlib.stats.agreements import agreement, chance_agreement, xi
 from attnlib.stats.comparisons import comparison_table, corrected
 from attnlib.stats.correlations import rank_correlation

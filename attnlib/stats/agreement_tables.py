@@ -1,9 +1,4 @@
-r"""Runs of training side by side: which checkpoints are chosen, what agrees with what, and over training.
-
-Scores come as a mapping from a run's name to its `RunScores`: "uniform" is the run with uniform attention
-(its beta is beta_uf), "embedding" the embedding-only model (beta_px), "logistic" logistic regression
-(beta_logistic); all others are runs of the same model that differ by their seed. One of these, the first
-unless another is named, is the one whose attention is explained; the others are what it is compared with.
+r"""What agrees with what in runs of training: tables over checkpoints, over seeds, and over training.
 
 The study's account of learning has two stages. While attention is still nearly uniform, the model learns what
 each word says, as the model with uniform attention does; then attention moves to the words that say most.
@@ -14,174 +9,23 @@ Source: Snell et al. 2021, *Approximating How Single Head Attention Learns*, sec
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from attnlib.checks import check, unknown
+from attnlib.checks import check
+from attnlib.stats.agreement_runs import PAIRS, UNIFORM, AgreementSettings, Pair, Runs, check_runs
 from attnlib.stats.agreements import expected_chance, over_shuffles, shuffled_agreements, xi_of_draws
 from attnlib.stats.intervals import DRAWS, SHARE, Estimate
 from attnlib.stats.ragged import Ragged, RunScores
-from attnlib.stats.rank_measures import per_row
-from attnlib.stats.resampling import Means, Statistic, resampled_means
+from attnlib.stats.resampling import Means, Statistic
 from attnlib.stats.seeds import over_left_out, over_seeds
-
-UNIFORM, EMBEDDING, LOGISTIC = "uniform", "embedding", "logistic"
-
-Pair = tuple[str, str, str, str]
-
-PAIRS: dict[str, Pair] = {
-    "alpha, beta_uf": ("gold", "alpha", UNIFORM, "beta"),
-    "beta_uf, beta_px": (UNIFORM, "beta", EMBEDDING, "beta"),
-    "beta_px, beta_uf": (EMBEDDING, "beta", UNIFORM, "beta"),
-    "delta, beta_uf": ("gold", "delta", UNIFORM, "beta"),
-    "alpha, beta": ("gold", "alpha", "other", "beta"),
-    "beta_uf, beta_logistic": (UNIFORM, "beta", LOGISTIC, "beta"),
-    "beta_logistic, beta_uf": (LOGISTIC, "beta", UNIFORM, "beta"),
-}
-"""What is compared: whose score's largest token is looked up, and in whose score."""
-
-AS_PUBLISHED = {
-    "beta_uf, beta_px": PAIRS["beta_px, beta_uf"],
-    "beta_uf, beta_logistic": PAIRS["beta_logistic, beta_uf"],
-}
-"""What the original's code compares under these names; it does not have the reverse."""
 
 SEEDLESS = {f"A({name})" for name, pair in PAIRS.items() if not {"gold", "other"} & {*pair}}
 """Agreements of runs that there is one of each: no seed varies."""
-
-_TRAINED = (UNIFORM, "other")  # an agreement is the best over the checkpoints of these
-
-
-@dataclass(frozen=True)
-class AgreementSettings:
-    """How agreement is measured, and how sure it is.
-
-    Attributes:
-        measure: "top match", "kendall" or "spearman".
-        fraction: of `top_match`.
-        as_published: as the original's code does it: choose checkpoints on the rows that are evaluated, and
-            under the names A(beta_uf, beta_px) and A(beta_uf, beta_logistic) look the largest tokens of
-            beta_px and beta_logistic up in beta_uf.
-        flip_delta: with `as_published`, take minus delta. The original's classification half negates its
-            gradients twice; its translation half does not.
-        shuffles: of A_hat; by default 1,000, and 20 for rank correlations, where each is a whole agreement.
-        confidence: of the intervals.
-        seed: of resamples and shuffles.
-    """
-
-    measure: str = "top match"
-    fraction: float | int = 0.05
-    as_published: bool = False
-    flip_delta: bool = True
-    shuffles: int | None = None
-    confidence: float = 0.95
-    seed: int = 0
-
-
-@dataclass(frozen=True)
-class Runs:
-    """Runs that all have the same rows, each row with a token and without a NaN.
-
-    Attributes:
-        gold: the one whose attention is explained.
-        others: those that differ from it by their seed.
-    """
-
-    by_name: dict[str, RunScores]
-    gold: str
-    others: tuple[str, ...]
-    settings: AgreementSettings
-
-    @property
-    def seeds(self) -> tuple[str, ...]:
-        """The runs that differ by their seed."""
-        return (self.gold, *self.others)
-
-    def explaining(self, gold: str, others: Sequence[str] | None = None) -> Runs:
-        """The same with another run's attention explained, by all others of `seeds` unless they are named."""
-        others = others or [name for name in self.seeds if name != gold]
-        return replace(self, gold=gold, others=tuple(others))
-
-    def run(self, role: str) -> RunScores | None:
-        """The run that plays a role in `PAIRS`; `None` if there is none."""
-        return self.by_name.get({"gold": self.gold, "other": self.others[0]}.get(role, role))
-
-    def pairs(self) -> dict[str, Pair]:
-        """Those of `PAIRS` whose runs and scores there are, in the original's way if that is asked for."""
-        pairs = PAIRS
-        if self.settings.as_published:
-            reverse = set(AS_PUBLISHED.values())
-            pairs = {
-                name: AS_PUBLISHED.get(name, pair) for name, pair in PAIRS.items() if pair not in reverse
-            }
-        return {
-            name: pair
-            for name, pair in pairs.items()
-            if all(getattr(self.run(role), score, None) is not None for role, score in (pair[:2], pair[2:]))
-        }
-
-    def scores(self, role: str, name: str) -> Ragged:
-        """A run's scores at all checkpoints."""
-        run = self.run(role)
-        if run is None:
-            raise unknown("a run", role, self.by_name)
-        scores = run.scores(name)
-        flipped = name == "delta" and self.settings.as_published and self.settings.flip_delta
-        return Ragged(-scores.values, scores.lengths) if flipped else scores
-
-    def accuracy(self, role: str) -> Float[np.ndarray, " checkpoint"]:
-        """How good a run is at its checkpoints; a run that does not say is refused."""
-        run = self.run(role)
-        if run is None or run.accuracy is None:
-            raise ValueError(f"{role} must be a run with right or accuracy; got neither")
-        return run.accuracy
-
-    def is_share(self, metric: str) -> bool:
-        """Whether it is a share of rows: accuracy that is told row by row (BLEU is not), and top matches."""
-        if metric == "xi*":
-            return self.by_name[self.gold].right is not None
-        return self.settings.measure == "top match"
-
-    @property
-    def units(self) -> int:
-        """How many rows, or groups of them, are drawn again."""
-        gold = self.by_name[self.gold]
-        return len(gold.lengths) if gold.groups is None else len(np.unique(gold.groups))
-
-    def agree(self, x: Ragged, y: Ragged) -> Float[np.ndarray, "*checkpoint row"]:
-        """The measure of every row."""
-        return per_row(x, y, self.settings.measure, self.settings.fraction)
-
-    @cached_property
-    def best(self) -> int:
-        """The gold run's most accurate checkpoint, the first of equals."""
-        return int(self.accuracy("gold").argmax())
-
-    def sides(self, pair: Pair, best: int) -> list[Ragged]:
-        """Both scores of a pair: the gold run's at a checkpoint, a trained run's at all, others' last."""
-        both = [(role, self.scores(role, name)) for role, name in (pair[:2], pair[2:])]
-        return [
-            scores if role in _TRAINED else scores.at(best if role == "gold" else -1) for role, scores in both
-        ]
-
-    def chosen(self, pair: Pair) -> int:
-        """The checkpoint of a pair's trained run at which it agrees best, the first of equals."""
-        rows = self.agree(*self.sides(pair, self.best))
-        there = ~np.isnan(rows)
-        means = np.where(there, rows, 0).sum(-1) / np.maximum(there.sum(-1), 1)
-        return int(np.where(there.any(-1), means, -np.inf).argmax())
-
-    def resampled(self, blocks: Mapping[str, Float[np.ndarray, "column row"]]) -> dict[str, Means]:
-        """Means of blocks of columns, all with the same resamples of rows."""
-        groups = self.by_name[self.gold].groups
-        together = resampled_means(np.concatenate(list(blocks.values())).T, groups, self.settings.seed)
-        ends = np.cumsum([len(block) for block in blocks.values()])[:-1]
-        split = [np.split(each, ends, axis=-1) for each in together]
-        return {name: Means(*each) for name, each in zip(blocks, zip(*split, strict=True), strict=True)}
 
 
 @dataclass(frozen=True)
@@ -223,10 +67,10 @@ class Agreements:
         settings = settings or AgreementSettings()
         demand = "selection must be scores of other rows (split_rows), and None with as_published"
         check(settings.as_published == (selection is None), demand, selection and list(selection))
-        runs = _check_runs(evaluation, gold, settings)
+        runs = check_runs(evaluation, gold, settings)
         if selection is None:
             return cls(runs, runs)
-        chosen_on = _check_runs(selection, gold, settings)
+        chosen_on = check_runs(selection, gold, settings)
         for name, run in runs.by_name.items():
             there = chosen_on.by_name.get(name)
             fits = there is not None and np.array_equal(run.steps, there.steps)
@@ -543,24 +387,6 @@ def attention_spread(alpha: Ragged) -> Float[np.ndarray, "*checkpoint row"]:
     values = alpha.values.astype(np.float64)
     terms = np.where(values > 0, -values * np.log(np.where(values > 0, values, 1.0)), 0.0)
     return np.add.reduceat(terms, alpha.starts, axis=-1) / np.log(alpha.lengths)
-
-
-def _check_runs(scores: Mapping[str, RunScores], gold: str | None, settings: AgreementSettings) -> Runs:
-    seeds = [name for name in scores if name not in (UNIFORM, EMBEDDING, LOGISTIC)]
-    gold = gold or next(iter(seeds), "none")
-    fits = gold in seeds and len(seeds) >= 2 and UNIFORM in scores
-    check(fits, f"runs must be {UNIFORM!r} and two or more seeds, with gold {gold!r}", list(scores))
-    check(scores[UNIFORM].beta is not None, f"{UNIFORM!r} must have beta", None)
-    others = tuple(name for name in seeds if name != gold)
-    lengths, steps = scores[gold].lengths, scores[gold].steps
-    for name, run in scores.items():
-        check(np.array_equal(run.lengths, lengths), f"{name!r} must have the rows of {gold!r}", run.lengths)
-        if name in others:
-            check(np.array_equal(run.steps, steps), f"{name!r} must have the steps of {gold!r}", run.steps)
-    broken = np.logical_or.reduce([run.broken() for run in scores.values()])
-    check(not broken.all(), "a row must have tokens, and no NaN in any run", f"{len(lengths)} others")
-    kept = {name: run.take(~broken) for name, run in scores.items()} if broken.any() else dict(scores)
-    return Runs(kept, gold, others, settings)
 
 
 def _xi(curve: Means, accuracy: Means, threshold: Statistic) -> Statistic:

@@ -14,7 +14,8 @@ from jaxtyping import Bool, Float, Int64, Integer
 from torch import Tensor
 
 from attnlib.files import write_atomically
-from attnlib.stats.agreement_tables import Agreements, AgreementSettings, agreement_tables
+from attnlib.stats.agreement_runs import AgreementSettings
+from attnlib.stats.agreement_tables import Agreements, agreement_tables
 from attnlib.stats.ragged import RunScores
 from attnlib.training.keeping import kept
 

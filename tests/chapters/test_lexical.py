@@ -2,7 +2,7 @@
 
 import pytest
 
-from attnlib.stats.agreement_tables import EMBEDDING
+from attnlib.stats.agreement_runs import EMBEDDING
 from book.chapters.classification import measures
 from book.chapters.translation.translation_dynamics import TranslationRun
 from tests.parameters import smallest

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from attnlib.stats.agreement_tables import UNIFORM
+from attnlib.stats.agreement_runs import UNIFORM
 from book.chapters.classification.claims import SHARE, TABLE, published
 from book.chapters.classification.tables import (
     CHANCE,

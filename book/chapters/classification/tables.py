@@ -19,7 +19,7 @@ from attnlib.generators.classification import Corpus, Documents
 from attnlib.generators.classification.planted import CONFOUNDERS
 from attnlib.generators.tokenizer import BOS, EOS
 from attnlib.stats import pooled
-from attnlib.stats.agreement_tables import EMBEDDING, LOGISTIC, UNIFORM
+from attnlib.stats.agreement_runs import EMBEDDING, LOGISTIC, UNIFORM
 from attnlib.stats.agreements import agreement, chance_agreement
 from attnlib.stats.intervals import SHARE
 from attnlib.stats.ragged import Ragged

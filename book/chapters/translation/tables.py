@@ -11,7 +11,8 @@ from typing import ClassVar
 import pandas as pd
 
 from attnlib.generators.translation import Bitext
-from attnlib.stats.agreement_tables import EMBEDDING, UNIFORM, Agreements, AgreementSettings
+from attnlib.stats.agreement_runs import EMBEDDING, UNIFORM, AgreementSettings
+from attnlib.stats.agreement_tables import Agreements
 from attnlib.stats.ragged import Ragged, RunScores
 from book.chapters.dynamics import MEASURES, DynamicsResults, Tables
 from book.chapters.translation.alignment import alignment_rows, alignment_table, target_offsets

@@ -17,7 +17,7 @@ from attnlib.generators.translation import DATASETS, Bitext, Pairs, bitext, inve
 from attnlib.generators.translation.recipes import MAX_LENGTH, VOCABULARY, find
 from attnlib.models import bag_of_words
 from attnlib.models.seq2seq import Seq2Seq, Seq2SeqConfig, translation_loss, translation_scores
-from attnlib.stats.agreement_tables import EMBEDDING, UNIFORM
+from attnlib.stats.agreement_runs import EMBEDDING, UNIFORM
 from attnlib.stats.ragged import RunScores
 from attnlib.training import Plan
 from attnlib.training.keeping import Snapshots

@@ -9,7 +9,7 @@ from attnlib.models.bag_of_words import BagConfig, WordTranslation, word_transla
 from attnlib.models.bag_of_words import word_translation_scores as held_out
 from attnlib.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from attnlib.stats import Agreements, AgreementSettings, Ragged
-from attnlib.stats.agreement_tables import UNIFORM
+from attnlib.stats.agreement_runs import UNIFORM
 from book.chapters.translation.alignment import (
     OFFSETS,
     alignment_rows,

@@ -1,30 +1,30 @@
 """The library behind *Where Attention Looks*.
 
-Seven verbs, each imported when it is first asked for::
+Seven functions, each imported at its first use::
 
-    load_language_model      a small language model, fetched and checked, and its tokenizer
-    rollout_of               where each token's state comes from, in one pass of any model
-    generate_with_rollout    what a model writes, and which words of the prompt each word drew on
-    attributions             what one prediction drew on, by any of 27 measures
-    language                 a RASP language: samples, and where its program's heads look
-    look                     a model and a prompt as one page that can be sent: `attnlib look`
-    benchmark                an attribution method of yours against ground truth: `attnlib benchmark`
+    load_language_model      download and verify a small language model and its tokenizer
+    rollout_of               attention rollout: which tokens each token's state comes from, in one pass
+    generate_with_rollout    generate text, with the words of the prompt that each new word came from
+    attributions             a score for each token of a prompt, by any of 27 measures
+    language                 a RASP language: its samples, and the attention of its program's heads
+    look                     one HTML page that shows where a model's words came from: `attnlib look`
+    benchmark                your attribution method against ground truth: `attnlib benchmark`
 
-Its rooms, from the bottom up; each imports from those before it only::
+Its packages, from the bottom up; each imports only from those before it::
 
-    generators     where samples come from: text, token ids, targets, the reference attention
-    models         what is trained, and `models.attention`, the one door to any model's attention
+    generators     samples of tasks: text, token ids, targets, the reference attention
+    models         the models, and `models.attention`, which reads and changes any model's attention
     training       one fit(), its plan, and the cache of trained models
-    rollout        how attention is followed through layers, down to the tokens it read
-    attribution    every measure of what a prediction drew on, in one registry
-    measures       a model and batches in, rows out
+    rollout        attention combined over layers, down to the input tokens
+    attribution    all attribution measures, in one registry
+    measures       numbers of a model on batches, as tables with a row per sample or token
     plots          figures
     widgets        explorers, for JupyterLab and for static pages
     benchmarking   random programs with ground truth, compiled to exact transformers; methods on them
     commands       `attnlib look`, `attnlib benchmark`
 
-`stats` stands by itself: numbers in, numbers with intervals out. CONTRIBUTING.md says what each room takes
-and gives.
+`stats` imports from none of these; it makes numbers with confidence intervals from tables and arrays.
+CONTRIBUTING.md says what each package takes and returns.
 
 Example:
     >>> import torch

@@ -1,4 +1,4 @@
-"""`python -m attnlib look ...`: the console script, where it is not on the path."""
+"""`python -m attnlib look ...` runs the console script `attnlib`, also where it is not on the path."""
 
 import sys
 

@@ -1,7 +1,7 @@
-"""Whether a person looks on while code runs: then a bar moves, and an explorer is live.
+"""Whether a person watches while code runs: only then progress bars are shown, and explorers are interactive.
 
-A notebook is also executed by programs: papermill, nbconvert, Jupyter Book. They keep every state of a bar as
-a line of its own, and nobody can turn an explorer there.
+Programs such as papermill, nbconvert and Jupyter Book execute notebooks, too. They would store every state of
+a progress bar as a line of its own, and nobody can operate an explorer there.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def _kernel() -> Any:
-    """IPython's shell, if this is the kernel of a notebook."""
+    """IPython's shell if this process is the kernel of a notebook, else `None`."""
     if (ipython := sys.modules.get("IPython")) is None:
         return None
     shell = ipython.get_ipython()
@@ -24,13 +24,13 @@ def _kernel() -> Any:
 
 
 def is_attended() -> bool:
-    """Whether a person may look on; in a notebook, if its front end answers `input()` (`allow_stdin`)."""
+    """Whether a person may be watching; in a notebook: whether the front end allows `input()`."""
     kernel = _kernel()
     return kernel is None or kernel.get_parent().get("content", {}).get("allow_stdin", True)
 
 
 def bar(each: Iterable[T] = (), *, shown: bool = True, **settings: Any) -> tqdm[T]:
-    """A progress bar where a person looks on, in a terminal or a live notebook; else nothing is printed."""
-    in_terminal = None  # tqdm finds out
+    """A progress bar, shown in a terminal or an interactive notebook if `shown`; else nothing is printed."""
+    in_terminal = None  # tqdm itself checks for a terminal
     nobody = not is_attended() if _kernel() is not None else in_terminal
     return tqdm(each, disable=nobody if shown else True, **settings)

@@ -1,7 +1,8 @@
-"""What arguments must be, checked where a public function begins, and refused as "X must be ...; got ...".
+"""Checks of arguments, called at the start of public functions. They raise "X must be ...; got ...".
 
-A keyword is the name: `check_count(runs=0)` raises "runs must be a whole number, at least 1; got 0". Every
-refusal is a `ValueError`. `None` stands for an option that is not given, and passes.
+A keyword is the name: `check_count(runs=0)` raises "runs must be a whole number, at least 1; got 0". All
+checks raise a `ValueError`. `check_between`, `check_at_least` and `check_count` accept `None`, which stands
+for an option that is not given.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ import numpy as np
 
 
 def check(holds: Any, demand: str, got: Any) -> None:
-    """Raise "DEMAND; got GOT" where something does not hold. A demand reads "X must ..."."""
+    """Raise a `ValueError` "DEMAND; got GOT" unless `holds` is true. A demand reads "X must ..."."""
     if not holds:
         raise ValueError(f"{demand}; got {_shown(got)}")
 
 
 def _shown(got: Any) -> str:
-    """A value in a message: small arrays and tensors by their numbers, large ones by their shape."""
+    """A value as shown in a message: arrays of up to 9 numbers in full, larger ones by dtype and shape."""
     if hasattr(got, "dtype") and hasattr(got, "shape"):
         return str(got.tolist()) if np.prod(got.shape) <= 9 else f"{got.dtype} of shape {tuple(got.shape)}"
     text = repr(tuple(got) if isinstance(got, tuple) else got)  # else torch.Size([2, 3])
@@ -40,20 +41,20 @@ def check_at_least(least: Any, /, **numbers: Any) -> None:
 
 
 def check_count(least: int = 1, /, **numbers: Any) -> None:
-    """Refuse what is not a whole number of at least `least`."""
+    """Refuse values that are not whole numbers of at least `least`."""
     for name, value in numbers.items():
         fits = value is None or (hasattr(value, "__index__") and value >= least)
         check(fits, f"{name} must be a whole number, at least {least}", value)
 
 
 def check_seed(seed: Any) -> None:
-    """Refuse what is not a whole number from 0 on, as random generators need."""
+    """Refuse a seed that is not a whole number of at least 0, as random generators need."""
     whole = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
     check(whole and seed >= 0, "seed must be a whole number, at least 0", seed)
 
 
 def check_one_of(allowed: Iterable[Any], /, **values: Any) -> None:
-    """Refuse what is not among the values allowed, with the one that may have been meant."""
+    """Refuse values that are not allowed; the message suggests the value that may have been meant."""
     allowed = list(allowed)
     for name, value in values.items():
         if value not in allowed:
@@ -67,14 +68,14 @@ def check_some(**collections: Collection[Any]) -> None:
 
 
 def check_shape(shape: Sequence[int], axes: str = "", /, **arrays: Any) -> None:
-    """Refuse arrays and tensors of another shape, whose axes may be named as in "[query key]"."""
+    """Refuse arrays and tensors of another shape; `axes`, such as "[query key]", names them."""
     for name, value in arrays.items():
         wanted = f"{axes} = {tuple(shape)}" if axes else tuple(shape)
         check(tuple(value.shape) == tuple(shape), f"{name} must be of the shape {wanted}", tuple(value.shape))
 
 
 def check_mask(shape: Sequence[int], axes: str = "", /, **masks: Any) -> None:
-    """Refuse what is not bool, or of another shape."""
+    """Refuse masks that are not bool, or of another shape."""
     check_shape(shape, axes, **masks)
     for name, value in masks.items():
         check(str(value.dtype).endswith("bool"), f"{name} must be bool", str(value.dtype))
@@ -89,7 +90,7 @@ def check_finite(axes: str = "", /, **arrays: Any) -> None:
 
 
 def check_text(**texts: str) -> None:
-    """Refuse texts that UTF-8 cannot write: a command line may hold any bytes."""
+    """Refuse texts that cannot be encoded in UTF-8; a command line may hold any bytes."""
     for name, text in texts.items():
         try:
             text.encode()
@@ -106,6 +107,6 @@ def unknown(what: str, value: Any, allowed: Iterable[Any]) -> ValueError:
 
 
 def hint(name: str, allowed: Iterable[str]) -> str:
-    """The end of a message about a name that is not allowed: the one that may have been meant, if any."""
+    """The end of a message: the allowed name that `name` may have been meant for; "" if there is none."""
     close = difflib.get_close_matches(name, list(allowed), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""

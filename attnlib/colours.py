@@ -1,9 +1,9 @@
-"""Every colour of the figures, the explorers and the book's logo: change one here, and nowhere else.
+"""All colours of the figures, the explorers and the book's logo. Change a colour only here.
 
-Blue is attention; orange is where it should be, and what is below zero: the one pair of hues that every
-common colour deficiency tells apart. Lightness within a scale is strictly monotone, so that it survives grey
-print too. Figures are drawn once for each theme (`attnlib.plots.themes`); the explorers get all of it when
-their front end is put together (`attnlib.widgets.front_end`), the logo and the links when the book is.
+Blue shows attention; orange shows reference attention and negative values. People with any common colour
+deficiency can tell these two hues apart. Lightness within a scale is strictly monotone, so that grey print
+shows it, too. Figures are drawn once for each theme (`attnlib.plots.themes`). The explorers get the colours
+when their front end is built (`attnlib.widgets.front_end`), the logo and the links when the book is built.
 """
 
 
@@ -55,18 +55,18 @@ THEMES = {
         "oranges": _stops("#34271b #4b3118 #684016 #8b531a #b06c26 #cf8c47 #e5af79 #f4d4b2 #fdf1e4"),
     },
 }
-"""Of figures, explorers and verdicts, on light and on dark pages. ``blues`` run from the page's own colour
-to its opposite as weights grow, ``oranges`` likewise for what is below zero."""
+"""Colours of figures, explorers and verdicts on light and dark pages. ``blues`` run from the page's colour to
+its opposite as weights grow, ``oranges`` likewise for negative values."""
 
 INKS = ["#000000", WHITE]
-"""Of a text on a tint, whichever is read better: one of the two has a contrast of 4.5 at least on any."""
+"""The two colours of text on a tinted cell: on any tint, one of them has a contrast of at least 4.5."""
 
 CLEAR = "none"
-"""Of grounds that let the page's own be seen."""
+"""The transparent background, which shows the page's own."""
 
 LOGO = {"weight": "#3b78b5", "reference": ORANGE}
 VERDICTS = ("reproduced", "not-reproduced", "inconclusive", "not-run")
-"""The colours of a theme for the verdict on a claim, in the book's pages as in their figure."""
+"""The keys in a theme of the colours for verdicts on claims, on the book's pages and in their figure."""
 
 LINKS = {"light": "#0b5bc4", "dark": "#8ab6f9"}
-"""Of the book's pages: to be read on shaded grounds, too."""
+"""The colours of links on the book's pages; legible on shaded backgrounds, too."""

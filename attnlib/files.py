@@ -1,10 +1,10 @@
 """Files that survive kills, full disks and flipped bits.
 
-Tensors go into one safetensors file, with a JSON object in the file's header for all that is not a
-tensor. Nothing is pickled, so opening a stranger's file cannot run code. Files are written beside their place
-and moved there whole; a SHA-256 over the tensors and the JSON tells when one was damaged later. It tells
-accidents: who changes a file on purpose can write the checksum anew, and what the header says of its origin
-is as good as where the file is from.
+Tensors go into one safetensors file; a JSON object in the file's header holds everything that is not a
+tensor. Nothing is pickled, so opening a stranger's file cannot run code. A file is written under a temporary
+name and then moved to its path. A SHA-256 over the tensors and the JSON detects later damage, but only
+accidental damage: whoever changes a file on purpose can also change the checksum. Trust what the header says
+about the file's origin only if you trust the file's source.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from attnlib.places import cache_folder as cache_folder
 from attnlib.places import content
 
 FORMAT = 1
-"""Rises when an older file can no longer be read."""
+"""The version of the file format; increased when older files can no longer be read."""
 
 
 @contextlib.contextmanager
 def replacing(path: Path, size: int) -> Iterator[Path]:
     """A temporary path to write to, which takes the place of `path` when the block ends without an error.
 
-    Whoever reads `path` sees the old file or the new one, never half of one. The new one may be read by whom
-    the old one might be. If the system refuses, what was at `path` is as it was, and the `CheckpointError`
-    says that `size` bytes were to be written.
+    A reader of `path` sees the old file or the new one, never a part of one. The new file has the permissions
+    of the old one. If writing fails, the old file is unchanged, and a `CheckpointError` says that `size`
+    bytes were to be written.
     """
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
     try:
@@ -63,12 +63,12 @@ def replacing(path: Path, size: int) -> Iterator[Path]:
             f"{'Free some space' if full else 'Mend that'} and make the same call again."
         ) from error
     finally:
-        with contextlib.suppress(OSError):  # already gone if all went well; or the folder lets nobody in
+        with contextlib.suppress(OSError):  # already moved if all went well; or the folder is not writable
             temporary.unlink()
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Put `data` at `path`; see `replacing`, also for the errors."""
+    """Write `data` to `path` as `replacing` does, with the same errors."""
     with replacing(path, len(data)) as temporary:
         temporary.write_bytes(data)
 
@@ -83,7 +83,7 @@ def save_tensors(path: Path, tensors: dict[str, Tensor], header: dict[str, Any])
 
 
 def on_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Tensors, detached, on the CPU: those that are there as they are. A GPU is waited for once, for all."""
+    """Tensors, detached, on the CPU; those already there are not copied. Waits for each GPU only once."""
     found = {name: tensor.detach().to("cpu", non_blocking=True) for name, tensor in tensors.items()}
     for device in {tensor.device for tensor in tensors.values()} - {torch.device("cpu")}:
         torch.accelerator.synchronize(device)
@@ -91,7 +91,7 @@ def on_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _separate(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The same tensors, cloned where they are a part of something or share its memory (tied weights)."""
+    """The same tensors; views of larger ones, and those that share memory (tied weights), are cloned."""
     seen: set[int] = set()
     apart = {}
     for name, tensor in tensors.items():
@@ -105,7 +105,7 @@ def _separate(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read back what `save_tensors` wrote: the tensors (on the CPU) and the header.
 
-    A file that is damaged or of another program is a `CheckpointError`, a missing one a `FileNotFoundError`.
+    Raises a `CheckpointError` if the file is damaged or not ours, a `FileNotFoundError` if it is missing.
     """
     try:
         data = content(path)
@@ -126,7 +126,7 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     try:
         header = json.loads(text)
         written = header["format"]
-    except (KeyError, TypeError, ValueError, RecursionError) as error:  # whole, but of another program
+    except (KeyError, TypeError, ValueError, RecursionError) as error:  # intact, but of another program
         raise _unreadable(path, f"it has a header that is not ours ({error})") from error
     if written != FORMAT:
         raise _unreadable(path, f"it has format {written}, and this version reads {FORMAT}")

@@ -1,4 +1,4 @@
-"""Options of the plainest types, refused in words where they are of another."""
+"""Checks that options have the plain types of their annotations, with readable errors."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "torch.dtype": ("a torch.dtype", lambda value: str(type(value)) == "<class 'torch.dtype'>"),
     "None": ("None", lambda value: value is None),
 }
-"""By annotation, what may be given, and whether something is that."""
+"""By annotation: the name of the type in messages, and a function that tests a value for it."""
 
 
 def check_kinds(function: Callable, given: dict[str, Any]) -> None:
-    """Raise a `ValueError` for an option that is not what its annotation says, as far as `KINDS` goes."""
+    """Raise a `ValueError` for an option not of its annotated type; types not in `KINDS` are not checked."""
     for name, parameter in inspect.signature(function).parameters.items():
-        kind = parameter.annotation  # a text, where annotations are not evaluated
+        kind = parameter.annotation  # a string, where annotations are not evaluated
         parts = (kind if isinstance(kind, str) else getattr(kind, "__name__", "")).split(" | ")
         if name not in given or any(part not in KINDS for part in parts) or given[name] is parameter.default:
             continue
@@ -54,7 +54,7 @@ def check_kinds(function: Callable, given: dict[str, Any]) -> None:
 
 
 def plain_options(function: Callable[P, T]) -> Callable[P, T]:
-    """A function that refuses options of another kind, in words, before anything is done."""
+    """Decorate a function so that each call first checks its options by `check_kinds`."""
     names = list(inspect.signature(function).parameters)
 
     @wraps(function)

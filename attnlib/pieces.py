@@ -1,8 +1,8 @@
-"""From tokens to the text they write, and from a part of the text back to its tokens.
+"""From tokens to their text, and from a part of the text back to its tokens.
 
-In vocabularies of bytes a character may be spread over several tokens: an emoji over two to four, a letter of
-many scripts over two or three. So a token's place in the text cannot be found by decoding it alone; it is
-found by decoding what stands before it, with it and without it.
+In byte-level vocabularies a character may be spread over several tokens: an emoji over two to four, a letter
+of many scripts over two or three. So decoding a token alone does not give its place in the text. Instead, the
+tokens before it are decoded with and without the token.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from itertools import pairwise, takewhile
 from typing import Any
 
 NEIGHBOURS = 8
-"""So many tokens before one decide how it is decoded."""
+"""The number of preceding tokens that a token is decoded with."""
 
 UNFINISHED = "\ufffd"
-"""What decoders write for bytes that are no whole character."""
+"""The character that decoders write for bytes of an incomplete character."""
 
 
 def pieces(ids: Sequence[int], tokenizer: Any, start: int = 0) -> list[str]:
-    """What each token from `start` on adds to the text, with its blanks: one string per id.
+    """The text that each token from `start` on adds, spaces included: one string per id.
 
-    If a character is spread over several tokens, the last shows it, the others `UNFINISHED`.
+    If a character is spread over several tokens, the last token has it, the others have `UNFINISHED`.
     """
     if start:
         base = max(start - NEIGHBOURS, 0)
         while base and _decoded(ids[base : base + 1], tokenizer).startswith(UNFINISHED):
-            base -= 1  # to where a character begins
+            base -= 1  # go back to the start of a character
         return pieces(ids[base:], tokenizer)[start - base :]
     text, places = offsets(ids, tokenizer)
     begins = [first for first, _ in places[1:]] + [len(text)]
@@ -37,9 +37,9 @@ def pieces(ids: Sequence[int], tokenizer: Any, start: int = 0) -> list[str]:
 
 
 def offsets(ids: Sequence[int], tokenizer: Any) -> tuple[str, list[tuple[int, int]]]:
-    """The text of tokens, and for each the place of its first character there and the one after its last.
+    """The text of tokens, and for each token the start and end of its characters in the text (end excluded).
 
-    Tokens that share a character have it in common; for a token that adds nothing, the two places are equal.
+    Ranges of tokens that share a character overlap; for a token that adds nothing, start and end are equal.
     """
     text, found = "", list[tuple[int, int]]()
     for read in _runs(ids, tokenizer):
@@ -47,16 +47,16 @@ def offsets(ids: Sequence[int], tokenizer: Any) -> tuple[str, list[tuple[int, in
         for before, now in pairwise(read):
             first, stop = _shared(before, whole), _shared(now, whole)
             if stop < len(now):
-                stop += 1  # what is unfinished is the character there
+                stop += 1  # the unfinished character is the next one
             elif first == stop and now.endswith(UNFINISHED):
-                first -= 1  # one more byte of it
+                first -= 1  # one more byte of the last character
             found.append((len(text) + first, len(text) + stop))
         text += whole
     return text, found
 
 
 def tokens_of(part: str, ids: Sequence[int], tokenizer: Any) -> tuple[int, int]:
-    """The place of the first token of `part`, where it first occurs, and the place after its last token."""
+    """The index of the first token of the first occurrence of `part`, and the index after its last token."""
     text, places = offsets(ids, tokenizer)
     begin = text.find(part)
     if begin < 0 or not part.strip():
@@ -67,10 +67,10 @@ def tokens_of(part: str, ids: Sequence[int], tokenizer: Any) -> tuple[int, int]:
 
 
 def _runs(ids: Sequence[int], tokenizer: Any) -> Iterator[list[str]]:
-    """Tokens up to where the text is whole: what is written from there on by none, one, ..., all of them.
+    """For each run of tokens that ends with a whole character: the texts of its first 0, 1, ..., all tokens.
 
-    They are decoded after their neighbours, since some vocabularies drop the blank before a lone token, and
-    from where the text is whole, since some decoders give up every byte that stands beside a missing one.
+    A run is decoded with the tokens before it, since some vocabularies drop the space before a lone token;
+    decoding starts at a whole character, since some decoders lose all bytes next to an incomplete one.
     """
     wholes, start = [0], 0
     while start < len(ids):
@@ -91,6 +91,6 @@ def _decoded(ids: Sequence[int], tokenizer: Any) -> str:
 
 
 def _shared(one: str, other: str) -> int:
-    """How many characters two texts begin with alike."""
+    """The length of the common prefix of two texts."""
     alike = takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
     return sum(1 for _ in alike)

@@ -1,4 +1,4 @@
-"""Files and folders as they are found: read whole, or refused in a line that names the path."""
+"""Paths, folders and whole files; errors are one line that names the path."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class CheckpointError(RuntimeError):
 
 @contextlib.contextmanager
 def in_words(path: Path) -> Iterator[None]:
-    """What the system refuses in a `with` block becomes a `CheckpointError`, one line that names the path."""
+    """Turn an `OSError` in a `with` block into a `CheckpointError` of one line that names the path."""
     try:
         yield
     except OSError as error:
@@ -33,7 +33,7 @@ def in_words(path: Path) -> Iterator[None]:
 
 
 def expanded(name: str | Path) -> Path:
-    """A path as a person types it: `~` is their own folder, `~somebody` somebody's, if they have one."""
+    """A path with `~` and `~user` replaced by home folders; unchanged if there is no such home folder."""
     try:
         return Path(name).expanduser()
     except RuntimeError:
@@ -41,7 +41,7 @@ def expanded(name: str | Path) -> Path:
 
 
 def pasteable(path: Path) -> str:
-    """A path as a shell takes it in whatever folder it is: absolute, the person's own folder as `~`."""
+    """A path to paste into a shell: absolute, quoted, with the home folder written as `~`."""
     home, path = expanded("~"), path.absolute()
     if path != home and path.is_relative_to(home):
         return f"~/{shlex.quote(str(path.relative_to(home)))}"
@@ -49,12 +49,12 @@ def pasteable(path: Path) -> str:
 
 
 def cache_folder() -> Path:
-    """Where what can be had again is kept: `$ATTNLIB_CACHE`, or where this system keeps caches."""
+    """The folder for files that can be made again: `$ATTNLIB_CACHE`, or else the system's cache folder."""
     return Path(os.environ.get("ATTNLIB_CACHE") or platformdirs.user_cache_path("attnlib"))
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder, and those that it is in, if they are not there; a refusal is a `CheckpointError`."""
+    """Make a folder and its parents if they are missing; a `CheckpointError` if the system refuses."""
     with in_words(folder):
         folder.mkdir(parents=True, exist_ok=True)
 
@@ -63,26 +63,26 @@ _SCRATCH: list[tempfile.TemporaryDirectory] = []
 
 
 def scratch_folder() -> Path:
-    """A new folder that goes with the process."""
+    """A new temporary folder, deleted when the process ends."""
     _SCRATCH.append(tempfile.TemporaryDirectory())
     return Path(_SCRATCH[-1].name)
 
 
 def content(path: Path) -> bytes:
-    """All of a file; a pipe or a device is refused with an `OSError`."""
+    """The content of a file; an `OSError` for a pipe or a device."""
     check_regular_file(path)
     return path.read_bytes()
 
 
 def sha256_of(path: Path) -> str:
-    """The SHA-256 of a file; a pipe or a device is refused with an `OSError`."""
+    """The SHA-256 of a file; an `OSError` for a pipe or a device."""
     check_regular_file(path)
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def has_sha256(path: Path, sha256: str) -> bool:
-    """Whether this is a file that can be read, and has this SHA-256."""
+    """Whether `path` is a readable file with this SHA-256."""
     try:
         return sha256_of(path) == sha256
     except OSError:
@@ -90,7 +90,7 @@ def has_sha256(path: Path, sha256: str) -> bool:
 
 
 def check_regular_file(path: Path) -> None:
-    """Raise an `OSError` for a pipe, which would be waited for, and a device, which may have no end."""
+    """Raise an `OSError` for a pipe, where reading may block, and a device, which may have no end."""
     kind = path.stat().st_mode
     if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):
         raise OSError(errno.EINVAL, "A pipe or a device, not a file", str(path))

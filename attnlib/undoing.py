@@ -1,8 +1,8 @@
-"""Changes that are put back whatever happens, also where Ctrl-C comes in the middle of making one.
+"""Temporary changes that are always undone, even if Ctrl-C interrupts making or undoing them.
 
-A `with` block whose `__enter__` is interrupted never gets to its `__exit__`, and an interrupted `__exit__`
-never gets to its end. So what undoes a change is known before the change is made, may be done twice, and is
-done again where it was interrupted.
+If the `__enter__` of a `with` block is interrupted, its `__exit__` is never called, and an interrupted
+`__exit__` is not completed. So the function that undoes a change is known before the change is made, may be
+called twice, and is called again if it was interrupted.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ P = ParamSpec("P")
 
 
 class _Scope(_GeneratorContextManager):
-    """The `with` block of a generator, which never leaves the generator where it yielded."""
+    """The context manager of a generator, which always runs the generator to its end."""
 
     def __enter__(self) -> Any:
         try:
             return super().__enter__()
-        except BaseException:  # it may have yielded already
+        except BaseException:  # the generator may have yielded already
             self.gen.close()
             raise
 
     def __exit__(self, *error: Any) -> Any:
         try:
             return super().__exit__(*error)
-        finally:  # or may not have gone on
+        finally:  # the generator may not have been resumed
             self.gen.close()
 
 
 def scope(function: Callable[P, Iterator[T]]) -> Callable[P, AbstractContextManager[T]]:
-    """`contextlib.contextmanager`, whose generator ends also where entering or leaving is interrupted."""
+    """As `contextlib.contextmanager`; the generator is closed even if entering or leaving is interrupted."""
 
     @wraps(function)
     def opened(*args: P.args, **kwargs: P.kwargs) -> AbstractContextManager[T]:
@@ -47,7 +47,7 @@ def scope(function: Callable[P, Iterator[T]]) -> Callable[P, AbstractContextMana
 def undone(undo: Callable[[], Any]) -> Iterator[None]:
     """Call `undo` at the end of a `with` block, and then once more, in case the first call was interrupted.
 
-    Enter it before anything is changed: `undo` has to do no harm where there is nothing to undo.
+    Enter the block before anything is changed: `undo` must be harmless if there is nothing to undo.
     """
     try:
         try:

@@ -1,11 +1,11 @@
-"""How fast the attention classifier trains: two one-directional LSTMs, and a packed bidirectional one.
+"""Training speed of the attention classifier: two one-directional LSTMs against a packed bidirectional one.
 
     python benchmarks/classifier_training.py [--record]
 
-"Plain" is the original's way: one bidirectional LSTM on a packed sequence. Both make the same steps (batch
-32, width 256, word vectors of 300, Adam) on the same texts, long ones (150 to 250 words) and short ones (10
-to 30), from the same weights, on one thread, in turn; the ratio is what to look at. That both reach the same
-losses is checked.
+"Plain" is the original implementation: one bidirectional LSTM on a packed sequence. Both make the same steps
+(batch 32, width 256, word vectors of 300, Adam) on the same texts, long ones (150 to 250 words) and short
+ones (10 to 30), from the same weights, on one thread, in turn. The result is the ratio of their speeds. The
+benchmark checks that both have the same losses.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ class Packed(nn.Module):
         self.lstm.load_state_dict(one.state_dict() | back)
 
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
-        """Both states of each word, side by side."""
+        """The states of both directions of each word, concatenated."""
         packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
         return pad_packed_sequence(self.lstm(packed)[0], batch_first=True)[0]
 
 
 def training(model: Classifier, batch_at: Callable, losses: list[float]) -> Callable[[int], None]:
-    """What makes so many more steps of one model, and keeps their losses."""
+    """A function that trains a model for a given number of further steps, and appends their losses."""
     optimizer, steps = torch.optim.Adam(model.parameters()), count()
 
     def train(more: int) -> None:
@@ -55,7 +55,7 @@ def training(model: Classifier, batch_at: Callable, losses: list[float]) -> Call
 
 
 def steps(name: str, texts: Planting, of_a_turn: int) -> Line:
-    """One line: steps per second of both ways, and their ratio."""
+    """A row of the table: steps per second of both implementations, and their ratio."""
     corpus = planted(texts, train_documents=1000, validation_documents=10, test_documents=10)
     losses: list[list[float]] = [[], []]
     ways = []
@@ -73,7 +73,7 @@ def steps(name: str, texts: Planting, of_a_turn: int) -> Line:
 
 
 def main() -> None:
-    """Print steps per second of both, and their ratio."""
+    """Print steps per second of both implementations, and their ratio."""
     parser = common_options(__doc__)
     parser.add_argument("--steps", type=int, default=3, help="steps of each way in each of five rounds")
     options = parser.parse_args()

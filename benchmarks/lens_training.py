@@ -1,12 +1,13 @@
-"""How fast the transformer that adds is trained, and as the original does.
+"""Training speed of the transformer that adds, against the original code.
 
     python benchmarks/lens_training.py --original FOLDER [--steps N] [--record]      # two minutes
 
-The original's settings: sums of numbers from 1 to 99, 3 layers of 4 heads, width 128, feed-forward 512,
-dropout 0.1, batches of 64, Adam at 1e-3, gradients clipped at 1, a loss over all tokens; with right tokens
-only, and with scheduled sampling half-way through its 50 epochs, where a quarter of the tokens are to be the
-model's own. All read the same sums, on one thread, in turn; bf16 is timed where the processor multiplies it.
-FOLDER has the original's `src`, which is not part of this repository; without it ours is timed alone.
+The settings are the original's: sums of numbers from 1 to 99, 3 layers of 4 heads, width 128, feed-forward
+512, dropout 0.1, batches of 64, Adam at 1e-3, gradients clipped at 1, a loss over all tokens. They are timed
+with teacher forcing, and with scheduled sampling half-way through its 50 epochs, where a quarter of the
+tokens are the model's own predictions. All train on the same sums, on one thread, in turn; bf16 is timed if
+the processor supports it. FOLDER is the original's `src`, which is not part of this repository; without it,
+only our model is timed.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ SIZES: dict[str, Any] = {"n_layers": 3, "n_heads": 4, "width": 128, "ff_width": 
 PRECISIONS = ["float32", *(["bf16"] if torch.ops.mkldnn._is_mkldnn_bf16_supported() else [])]
 TASK = arithmetic("+", (1, 99), operands_too=True)
 EPOCH, EPOCHS = 25, 50
-"""Where the original's share of own predictions is `OWN`."""
+"""The epoch in which the original's share of own predictions is `OWN`, and the number of epochs."""
 
 Train = Callable[[int], None]
 
 
 def ours(sums: Any, sampling: bool, bf16: bool) -> Train:
-    """What makes so many more steps of our model."""
+    """A function that trains our model for a given number of further steps."""
     torch.manual_seed(0)
     model = Transformer(
         TransformerConfig(
@@ -52,7 +53,7 @@ def ours(sums: Any, sampling: bool, bf16: bool) -> Train:
 
 
 def original(folder: Path, texts: list[str], sampling: bool) -> Train:
-    """What makes so many more steps of the original's model, by its own epochs."""
+    """A function that trains the original's model, by its own code, for a number of steps of an epoch."""
     sys.path.insert(0, str(folder))
     from train import (  # type: ignore[import-not-found]
         ArithmeticDataset,
@@ -84,7 +85,7 @@ def original(folder: Path, texts: list[str], sampling: bool) -> Train:
 
 
 def steps(sampling: bool, precision: str, folder: Path | None, of_a_turn: int) -> Line:
-    """One line: steps per second, and the ratio."""
+    """A row of the table: steps per second, and the ratio to the original."""
     sums = TASK.splits(7800, 1000, 1000).train
     trains = {"": ours(sums, sampling, precision == "bf16")}
     if folder:
@@ -98,7 +99,7 @@ def steps(sampling: bool, precision: str, folder: Path | None, of_a_turn: int) -
 
 
 def main() -> None:
-    """Print steps per second of all, and ratios."""
+    """Print steps per second of both implementations in all settings, and ratios."""
     parser = common_options(__doc__, original="Attention Lens")
     parser.add_argument("--steps", type=int, default=10, help="steps of each way in each of five rounds")
     options = parser.parse_args()

@@ -1,10 +1,11 @@
-"""The book's language model in a page: how large, how soon, how fast, beside Python on one thread.
+"""Size, start-up time and speed of the language model in a page, against Python on one thread.
 
     python benchmarks/live.py [--record]
 
-In headless Chromium (`$CHROMIUM`, or /usr/bin/chromium). By the clock, as a reader waits, and in processor
-time of the whole browser, which leaves out the waiting for other programs: two workers spend two seconds of
-it in one. Each is the best of a few turns. The model's file is fetched once (93 MB).
+The page runs in headless Chromium (`$CHROMIUM`, or /usr/bin/chromium). Two times are measured, each the best
+of a few turns: wall-clock time, which a reader waits, and processor time of the whole browser, which other
+programs do not affect, and in which two workers spend two seconds per second. The model's file (93 MB) is
+fetched once.
 """
 
 from __future__ import annotations
@@ -33,22 +34,22 @@ WRITE = "(async (count) => { for await (const word of live.write(ids, { newToken
 
 
 def of_browser(what: Callable[[psutil.Process], float]) -> float:
-    """The sum over the processes of the browser."""
+    """The sum of a quantity over the processes of the browser."""
     return sum(what(each) for each in psutil.Process().children(recursive=True) if "chrom" in each.name())
 
 
 def processor(process: psutil.Process) -> float:
-    """Seconds of processor time."""
+    """Seconds of processor time of a process."""
     return sum(process.cpu_times()[:2])
 
 
 def memory(process: psutil.Process) -> float:
-    """Bytes, those that it shares with others divided among them."""
+    """Bytes of memory of a process; shared memory is divided among the processes that share it."""
     return process.memory_full_info().pss
 
 
 def timed(work: Callable[[], object], clock: Callable[[], float], turns: int = TURNS) -> tuple[float, float]:
-    """The best turn's seconds by the clock, and of the processor."""
+    """The least wall-clock seconds, and the least of `clock` (processor seconds), over some turns."""
     taken = list[tuple[float, float]]()
     for _ in range(turns):
         start, spent = time.perf_counter(), clock()
@@ -70,7 +71,7 @@ def line(what: str, wanted: str, here: str, spent: float | str = "–", python: 
 
 
 def whole_file(folder: Path) -> Iterator[Line]:
-    """The page that `attnlib look --live` writes."""
+    """Rows on the page that `attnlib look --live` writes."""
     page_file = look_live(DEFAULT, "The sky is", say=lambda _: None).save(folder / "look.html")
     yield line("one file with the model inside", "at most 130 MB", f"{page_file.stat().st_size / 1e6:.1f} MB")
     with open_browser() as browser:
@@ -86,7 +87,7 @@ def whole_file(folder: Path) -> Iterator[Line]:
 
 
 def engine(folder: Path, ids: list[int], python: dict[str, float]) -> Iterator[Line]:
-    """The engine by itself, in a page that takes the model's file from the reader."""
+    """Rows on the engine alone, in a page that gets the model's file by a file input."""
     script = f"{front_end('model.js', LIVE)[0]}\nconst PARTS = {json.dumps(parts())};".replace("</", "<\\/")
     (folder / "page.html").write_text(f"<!DOCTYPE html><input type=file><script>{script}</script>")
     with open_browser() as browser:
@@ -115,7 +116,7 @@ def engine(folder: Path, ids: list[int], python: dict[str, float]) -> Iterator[L
         what = "a further word, greedy, with its rollout and attention"
         yield line(what, "at least 15 a second", f"{shown(rate)} a second", each, python["word"])
         page.evaluate("window.asked = 0; window.further = 0;")
-        other = "ids[0] = 1000 + asked++"  # so that nothing is known of the text
+        other = "ids[0] = 1000 + asked++"  # a new text, so that nothing is cached
         taken, spent = run(f"{other}; live.blankOut([...ids, 504], ids.length).then(() => null)")
         what = f"blank-out of {len(ids)} tokens for a word, two workers"
         yield line(what, "at most 8 s", f"{shown(taken)} s", spent, python["blank"])
@@ -127,7 +128,7 @@ def engine(folder: Path, ids: list[int], python: dict[str, float]) -> Iterator[L
 
 
 def in_python(ids: torch.Tensor) -> dict[str, float]:
-    """Processor seconds of the same by torch."""
+    """Processor seconds of the same work in PyTorch."""
 
     def spent(work: Callable[[], object]) -> float:
         return timed(work, time.process_time)[1]
@@ -144,7 +145,7 @@ def in_python(ids: torch.Tensor) -> dict[str, float]:
 
 
 def main() -> None:
-    """Print what was wanted and what is so."""
+    """Print the targets and the measured values."""
     options = common_options(__doc__).parse_args()
     torch.set_num_threads(1)
     gguf_of_default(fetch=True)

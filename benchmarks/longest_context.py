@@ -1,13 +1,12 @@
-"""How far rollout goes: time and memory from 4,096 to 131,072 tokens, beside the same model's plain pass.
+"""Time and memory of rollout from 4,096 to 131,072 tokens, against a plain forward pass of the same model.
 
     python benchmarks/longest_context.py --record               # 45 to 100 minutes of one CPU thread
     python benchmarks/longest_context.py --sizes 4096 8192      # one minute
 
-A small model with trained weights reads real stories, one after the other (`$ATTNLIB_DATA`), with 64 keys.
-They are longer than any text that it was trained on: what it would say then is worth nothing, but what it
-costs is what a model of its shape costs, and NaN ends the benchmark. Every pass has a process of its own, as
-in `rollout.py`, and is repeated while it is short; the table is written after each size.
-Rows that another kind of processor gave stay in it.
+A small trained model reads real stories, concatenated (`$ATTNLIB_DATA`); rollout is computed for 64 keys. The
+texts are longer than those of training, so predictions are meaningless, but costs are those of any model of
+this shape. NaN ends the benchmark. Every measurement has a process of its own, as in `rollout.py`, in which
+short passes are repeated. The table is written after each size; rows of other kinds of processors are kept.
 """
 
 from __future__ import annotations
@@ -34,11 +33,11 @@ from attnlib.rollout import rollout_of
 
 SIZES = [4096, 8192, 16384, 32768, 65536, 131072]
 KIND = "instructions"
-"""What PyTorch calls the processor's vector instructions: AVX512 has registers twice as wide as AVX2."""
+"""The column with PyTorch's name of the processor's vector instructions, such as AVX2 or AVX512."""
 
 PLAIN, OURS = "plain forward", f"rollout_of, {KEYS} keys"
 LONG_ENOUGH, MOST = 20.0, 5
-"""Seconds after which a pass is not repeated, and how often it is at most."""
+"""Total seconds after which a pass is not repeated, and the most runs of a pass."""
 
 
 def stories(tokenizer: Any, folder: Path, n: int) -> Tensor:
@@ -52,11 +51,11 @@ def stories(tokenizer: Any, folder: Path, n: int) -> Tensor:
 
 
 def measure(method: str, n: int, data: Path) -> dict[str, float]:
-    """Processor seconds (the least of all runs) and MiB at the peak of one pass over `n` tokens."""
+    """Processor seconds (the least of all runs) and peak MiB of one pass over `n` tokens."""
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
     model, tokenizer = load_language_model(str(data / "models" / "stories260k"), device="cpu")
-    model.config.max_position_embeddings = n  # rotary positions have no end
+    model.config.max_position_embeddings = n  # rotary positions have no maximum
     ids = stories(tokenizer, data, n)
     before, times, peak = resident(), [], 0.0
     while not times or (sum(times) < LONG_ENOUGH and len(times) < MOST):
@@ -69,13 +68,13 @@ def measure(method: str, n: int, data: Path) -> dict[str, float]:
         times.append(time.process_time() - started)
         if not states.isfinite().all():
             raise SystemExit(f"{method} of {n:,} tokens gave NaN or infinity")
-        # Of the first run: later ones would add what the allocator keeps.
+        # The peak of the first run: later runs would include memory that the allocator keeps.
         peak = peak or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
     return {"seconds": min(times), "MiB": peak / 2**20}
 
 
 def in_a_process(method: str, n: int) -> dict[str, float]:
-    """The same in a fresh process, whose highest memory is its own."""
+    """The result of `measure` in a fresh process, so that its peak memory is not that of earlier passes."""
     command = [sys.executable, __file__, "--pass", method, "--sizes", str(n)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])

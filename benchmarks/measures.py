@@ -1,16 +1,15 @@
-"""What every measure of what a prediction drew on costs, in plain calls of a real language model.
+"""Cost of every attribution method, in units of a plain forward call of a real language model.
 
     python benchmarks/measures.py [--record]                # ten minutes of one thread
     python benchmarks/measures.py [--record] --parts look   # one minute
 
-SmolLM2-135M-Instruct, a prompt of 128 tokens, one prediction at its end. The unit is what a reader would
-call: `model(ids)`, with scores of the next token at every position.
-(`attnlib.benchmarking.costs` counts in passes with scores at the last position only, which
-cost less: they are a line of their own.) The plain call and each measure take turns. Maximum flow on 30
-layers takes minutes, and is left out.
+The model is SmolLM2-135M-Instruct, with a prompt of 128 tokens and one prediction at its end. The unit is the
+usual call `model(ids)`, with logits at every position. (The unit of `attnlib.benchmarking.costs`, a pass with
+logits at the last position only, costs less and has a row of its own.) The plain call and each method take
+turns. Maximum flow on 30 layers takes minutes, and is left out.
 
-The part `look` is what a reader waits for who types another prompt: all measures that only watch attention,
-of 200 tokens, asked together.
+The part `look` measures the wait of a reader who types another prompt: all methods that only use attention,
+computed together on 200 tokens.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ TOKENS = 128
 PLAIN, LAST = "the plain call", "a pass with scores at the end only"
 LEFT_OUT = ("flow", *LATER)
 WATCHING = [*METHODS][: [*METHODS].index("flow")]
-"""Those that only watch attention, and share a pass where they are asked together."""
+"""Methods that only use attention, and share one forward pass when they are computed together."""
 
 TOGETHER, LOOK_TOKENS = f"the {len(WATCHING)} that only watch attention, together", 200
 TEXT = "The keeper of the lighthouse had two daughters, and each of them wanted to see the world. "
@@ -40,17 +39,17 @@ TEXT = "The keeper of the lighthouse had two daughters, and each of them wanted 
 
 @torch.no_grad()
 def plain_call(model: Module, input_ids: Tensor, **_: object) -> Tensor:
-    """A plain call, in the form of a measure: its scores are no scores of one."""
+    """A plain call with the signature of a method; what it returns are not attributions."""
     return model(input_ids).logits[..., 0]
 
 
 def together(model: Module, input_ids: Tensor, query: int = -1, **_: object) -> Tensor:
-    """All that only watch attention, in the form of one measure."""
+    """All methods that only use attention, with the signature of a single method."""
     return attributions(model, input_ids, WATCHING, query=query)["rollout"]
 
 
 def measured(name: str, tokens: int, methods: Mapping[str, Method], record: bool) -> None:
-    """Print time, products of matrices and memory of measures, over the plain call's; `record` a table."""
+    """Print time and matrix products of methods relative to the plain call, and memory; `record` a table."""
     model, tokenizer = load_language_model(device="cpu")
     ids = tokenizer(TEXT * tokens, return_tensors="pt")["input_ids"]
     prompt, other = ids[:, :tokens], ids[:, 1 : tokens + 1]  # a counterfactual that differs in every token
@@ -72,7 +71,7 @@ def measured(name: str, tokens: int, methods: Mapping[str, Method], record: bool
 
 
 def main() -> None:
-    """Measure the parts that are asked for."""
+    """Measure the requested parts."""
     parts = {
         "measures": (TOKENS, {name: METHODS[name] for name in METHODS if name not in LEFT_OUT}),
         "look": (LOOK_TOKENS, {TOGETHER: together}),

@@ -1,12 +1,12 @@
-"""How fast the RASP languages are sampled, with targets: vectorised, and one symbol at a time.
+"""Speed of sampling RASP languages with targets: vectorised, and one symbol at a time.
 
     python benchmarks/rasp_sampling.py [--original FOLDER] [--record]
 
-"Plain" writes outputs and target attention as loops over positions, as one would at first; it is given its
-texts (but draws those of Dyck languages, where drawing is most of the work), and makes no tensors. With the
-FOLDER of the original's code (RASP-exps, not part of this repository), that code is timed too; it draws, and
-makes no tensors. All take 26 symbols (Dyck languages their own), lengths 1 to 100, with a
-beginning-of-sequence token, on one thread, in turn; the ratio is what to look at.
+"Plain" computes outputs and target attention by loops over positions, the straightforward way. Its texts are
+given (except for Dyck languages, where drawing is most of the work), and it makes no tensors. With the FOLDER
+of the original code (RASP-exps, not part of this repository), that code is timed too; it draws texts and
+makes no tensors. All use 26 symbols (Dyck languages their own), lengths 1 to 100 and a beginning-of-sequence
+token, on one thread, in turn. The result is the ratio of their speeds.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def plain_sort_by_freq(text: str) -> tuple[list, list]:
 
 
 def plain_dyck2(text: str) -> tuple[list, list]:
-    """A balanced sequence as long as the text, which is drawn here, too, and its outputs, with a stack."""
+    """Outputs, by a stack, of a balanced sequence as long as the text, which is drawn here, too."""
     grown, opened, outputs, broken = list[str](), list[str](), list[str](), False
     while len(grown) < len(text):
         pair = random.random() < 0.7 and len(grown) + 2 <= len(text)
@@ -80,14 +80,14 @@ PLAINLY = {
 
 
 def vectorised(lang: Language) -> None:
-    """Draw, and make batches with target attention."""
+    """Draw `N` sequences, and make batches with target attention."""
     batch_at = lang.batches(lang.sequences(N), batch_size=50, target_attention=True)
     for step in range(N // 50):
         batch_at(step)
 
 
 def original(folder: Path, name: str) -> Way:
-    """The original's training data, which it draws when asked for a sample."""
+    """The original's training data, which are drawn when they are indexed."""
     sys.path.insert(0, str(folder))
     from Minilangs import minilangs  # type: ignore[import-not-found]
 

@@ -1,13 +1,13 @@
-"""How fast a transformer trains on a RASP language: packed, plainly, and as the original does.
+"""Training speed of a transformer on a RASP language: packed batches, padded batches, and the original code.
 
     python benchmarks/rasp_training.py [--original FOLDER] [--steps N] [--record]
 
 All make the same steps at the paper's settings (width 256, feed-forward 512, layers and heads of its Table 1,
-26 symbols, lengths 1 to 100, batches of 50, Adam at 3e-4) on the same texts, on one thread, in turn; the
-ratio is what to look at. "Plain" is our own model on the padded batch in float32, with the same weights and,
-as is checked, the same losses. The original's code needs the FOLDER of RASP-exps, which is not part of this
-repository; PyTorch's stack of layers no longer takes its layers, so a loop calls them here. A step includes
-making its batch, but for the original's symbols, which it makes numbers of once, before training.
+26 symbols, lengths 1 to 100, batches of 50, Adam at 3e-4) on the same texts, on one thread, in turn. The
+result is the ratio of their speeds. "Plain" is our own model on the padded batch in float32, with the same
+weights; the benchmark checks that its losses are the same. The original code needs the FOLDER of RASP-exps,
+which is not part of this repository. PyTorch's stack of layers no longer accepts its layers, so a loop calls
+them. A step includes making its batch, but the original converts symbols to ids once, before training.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ SETTINGS = [
     ("sort_by_freq", False, "bf16"),
     ("hist2", True, "float32"),
 ]
-"""Language, whether its heads are supervised, precision."""
+"""Settings: the language, whether heads are supervised, and the precision."""
 
 
 def ours(
     lang: Language, batch_at: EpochBatches, loss: Callable[..., Any], bf16: bool, losses: list[float]
 ) -> Callable[[int], None]:
-    """What makes so many more steps of our model, and keeps their losses."""
+    """A function that trains our model for a given number of further steps, and appends their losses."""
     n_layers, n_heads = lang.size
     torch.manual_seed(0)
     sizes: dict[str, Any] = {"n_layers": n_layers, "n_heads": n_heads, "width": WIDTH, "ff_width": 2 * WIDTH}
@@ -54,7 +54,7 @@ def ours(
 
 
 class Stack(nn.Module):
-    """What PyTorch's stack of layers did with layers of one's own."""
+    """A stack of custom layers, as `nn.TransformerEncoder` accepted them in earlier versions of PyTorch."""
 
     def __init__(self, layers: nn.ModuleList) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ class Stack(nn.Module):
 
 
 def original(folder: Path, lang: Language, batches: list[Batch], supervised: bool) -> Callable[[int], None]:
-    """What makes so many more steps of the original's model and trainer, on the same texts."""
+    """A function that trains the original's model for a given number of further steps, on the same texts."""
     sys.path.insert(0, str(folder))
     from TransformerClassifier import TransformerEncoderClassifier  # type: ignore[import-not-found]
     from TransformerClassifierTrainer import (  # type: ignore[import-not-found]
@@ -106,7 +106,7 @@ def original(folder: Path, lang: Language, batches: list[Batch], supervised: boo
 
 
 def samples_of(batch: Batch, lang: Language, supervised: bool) -> list[tuple]:
-    """A batch as the original has it: lists of numbers, and target attention by layer and head."""
+    """A batch in the original's format: lists of ids, and target attention by layer and head."""
     found = []
     for row, n in enumerate(batch.attention_mask.sum(1).tolist()):
         symbols = [
@@ -124,7 +124,7 @@ def samples_of(batch: Batch, lang: Language, supervised: bool) -> list[tuple]:
 
 
 def steps(name: str, supervised: bool, precision: str, folder: Path | None, of_a_turn: int) -> Line:
-    """One line: steps per second of each way, and the ratios."""
+    """A row of the table: steps per second of each implementation, and the ratios."""
     lang = language(name, alphabet_size=26)
     batch_at = lang.batches(lang.sequences(2000), BATCH, target_attention=supervised)
     weight, bf16 = SUPERVISION * supervised, precision == "bf16"
@@ -144,7 +144,7 @@ def steps(name: str, supervised: bool, precision: str, folder: Path | None, of_a
 
 
 def main() -> None:
-    """Print steps per second of all, and ratios."""
+    """Print steps per second of all implementations, and ratios."""
     parser = common_options(__doc__, original="RASP-exps")
     parser.add_argument("--steps", type=int, default=2, help="steps of each way in each of three rounds")
     options = parser.parse_args()

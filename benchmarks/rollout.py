@@ -1,16 +1,16 @@
-"""How long rollout takes, and how much memory: each way of doing it against the others.
+"""Time and memory of rollout: each method of computing it against the others.
 
     python benchmarks/rollout.py --quick       # about 6 minutes on two CPU cores
     python benchmarks/rollout.py               # N = 256 ... 8192: about an hour
     python benchmarks/rollout.py --device cuda --parts forward generation --sizes 1024 4096 16384 --memory 16
     python benchmarks/rollout.py --parts forward --sizes 16384 65536 131072 --rounds 1   # a night
 
-Every case runs in processes of its own, so that its peak memory is its own: the highest resident set size
-minus what was there when model and inputs were ready. (On a GPU, which counts what each case allocates, all
-run in this process, in a minute.) Methods that are compared take turns, and times are the best of all their
-runs: whatever else a machine does is left out as far as it can be. (On one that others use, `--threads 1` and
-processor time, cpu_seconds, say more.) Ratios are to the first method of the same part and size. Prints a
-table, and writes, with `--record`, the tables of the book.
+Every case runs in processes of its own, so that its peak memory can be measured: the highest resident set
+size minus the size when model and inputs were ready. (On a GPU, where PyTorch counts the allocations of each
+case, all run in this process, in a minute.) Methods that are compared take turns, and times are the best of
+all their runs, which reduces the influence of other programs. (On a shared machine, use `--threads 1` and
+processor time, cpu_seconds.) Ratios are to the first method of the same part and size. The script prints a
+table and, with `--record`, writes the tables of the book.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LAYERS, HEADS, WIDTH, VOCABULARY, KEYS = 8, 8, 512, 8192, 64
 PROMPT, NEW = 128, 64
 
 BEFORE = "before: "
-"""What a method did before attention was formed once, which it still does elsewhere (on GPUs, say)."""
+"""Prefix of the older version of a method, which forms attention twice; GPUs, for example, still use it."""
 
 ROLLOUTS = ("rollout_of, 64 keys", "rollout_of, 8 rows", "rollout_of, all keys")
 PARTS: dict[str, tuple[str, ...]] = {
@@ -65,7 +65,7 @@ GIBIBYTE = 2**30
 
 
 def cases(quick: bool, memory: float, sizes: list[int] | None) -> list[dict[str, Any]]:
-    """What to run; nothing that forms more attention than `memory` GiB."""
+    """The cases to run, without those whose attention matrices need more than `memory` GiB."""
     sizes = sizes or ([256, 1024, 4096] if quick else [256, 512, 1024, 2048, 4096, 8192])
     chosen = [
         {"part": part, "method": method, "n": n}
@@ -97,7 +97,7 @@ def build(n: int, device: str) -> Any:
 
 
 def as_published(attentions: Tensor, weights: Tensor | None = None) -> Tensor:
-    """The way the study's code goes about it, in its own order of operations."""
+    """Rollout as in the study's code, with the same order of operations."""
     _, layers, heads, n, _ = attentions.shape
     if weights is None:
         weights = torch.full((layers, heads), 1 / heads, device=attentions.device)
@@ -110,7 +110,7 @@ def as_published(attentions: Tensor, weights: Tensor | None = None) -> Tensor:
 
 
 def mean_and_bmm(attentions: Tensor) -> Tensor:
-    """Rollout layer by layer, as one would write it down."""
+    """Rollout layer by layer, implemented directly from its definition."""
     identity = torch.eye(attentions.shape[-1], device=attentions.device)
     product = None
     for layer in attentions.unbind(1):
@@ -121,7 +121,7 @@ def mean_and_bmm(attentions: Tensor) -> Tensor:
 
 
 def without_residual(attentions: Tensor) -> Tensor:
-    """Less than rollout: no residual, no normalisation."""
+    """A part of rollout: no residual, no normalisation."""
     product = attentions[:, 0].mean(1)
     for layer in range(1, attentions.shape[1]):
         product = torch.bmm(attentions[:, layer].mean(1), product)
@@ -139,7 +139,7 @@ def naive_generation(model: Any, ids: Tensor) -> list[Tensor]:
 
 
 def forward_work(method: str, n: int, device: str) -> Callable[[], Any]:
-    """What to time: one pass over `n` tokens."""
+    """The call to time: one pass over `n` tokens."""
     model = build(n, device)
     ids = torch.randint(0, VOCABULARY, (1, n), device=device)
     if "eager" in method:
@@ -150,7 +150,7 @@ def forward_work(method: str, n: int, device: str) -> Callable[[], Any]:
         "rollout_of, 64 keys": {"keys": range(KEYS)},
         "rollout_of, 8 rows": {"rows": range(n - 8, n)},
     }.get(method.removeprefix(BEFORE), {})
-    if method == "plain forward":  # without language-model head, as rollout_of goes
+    if method == "plain forward":  # without the language-model head, like rollout_of
         return lambda: model.model(ids, use_cache=False)
     if method.startswith(BEFORE):
         once.FROM = sys.maxsize
@@ -158,7 +158,7 @@ def forward_work(method: str, n: int, device: str) -> Callable[[], Any]:
 
 
 def dense_work(method: str, n: int, device: str) -> Callable[[], Any]:
-    """What to time: rollout of attention that is already there."""
+    """The call to time: rollout of attention matrices that are given."""
     attentions = torch.rand(1, LAYERS, HEADS, n, n, device=device)
     attentions /= attentions.sum(-1, keepdim=True)
     functions: dict[str, Callable] = {
@@ -172,7 +172,7 @@ def dense_work(method: str, n: int, device: str) -> Callable[[], Any]:
 
 
 def generation_work(method: str, n: int, device: str) -> Callable[[], Any]:
-    """What to time: 64 new tokens after a prompt of 128."""
+    """The call to time: 64 new tokens after a prompt of 128."""
     model = build(n, device)
     ids = torch.randint(0, VOCABULARY, (1, PROMPT), device=device)
     if method == "naive":
@@ -194,7 +194,7 @@ def generation_work(method: str, n: int, device: str) -> Callable[[], Any]:
 
 
 def flow_work(method: str, quick: bool) -> tuple[Callable[[], Any], float]:
-    """What to time: all pairs of 6 layers of 32 tokens; and how many times that the whole work is."""
+    """The call to time, maximum flow over 6 layers of 32 tokens, and the factor from its pairs to all."""
     scores = 2 * torch.randn(6, 4, 32, 32, generator=torch.Generator().manual_seed(0))
     if "causal" in method:
         scores = scores.masked_fill(torch.ones(32, 32, dtype=torch.bool).triu(1), -torch.inf)
@@ -216,12 +216,12 @@ def flow_work(method: str, quick: bool) -> tuple[Callable[[], Any], float]:
 
 
 def resident() -> int:
-    """Bytes resident now."""
+    """The current resident set size in bytes."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
 def run_case(case: dict[str, Any], device: str, threads: int) -> dict[str, Any]:
-    """One case, in this process."""
+    """Run one case in this process; return its times and peak memory."""
     torch.set_num_threads(threads)
     torch.set_grad_enabled(False)
     part, method, n, scale = case["part"], case["method"], case["n"], 1.0
@@ -243,7 +243,7 @@ def run_case(case: dict[str, Any], device: str, threads: int) -> dict[str, Any]:
             torch.cuda.synchronize()
         times.append(time.perf_counter() - started)
         processor.append(time.process_time() - worked)
-        if len(times) == 1:  # later runs would add what the allocator keeps
+        if len(times) == 1:  # later runs would include memory that the allocator keeps
             highest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
             peak = torch.cuda.max_memory_allocated() if cuda else highest
         if sum(times) > 60:
@@ -253,7 +253,7 @@ def run_case(case: dict[str, Any], device: str, threads: int) -> dict[str, Any]:
 
 
 def with_ratios(rows: list[dict[str, Any]]) -> pd.DataFrame:
-    """Every case as a multiple of the first method of its part and size."""
+    """The table of cases, with times also as multiples of the first method of the same part and size."""
     table = pd.DataFrame(rows).drop(columns="quick", errors="ignore")
     first = table.groupby(["part", "n"])[["seconds", "cpu_seconds", "peak_mib"]].transform("first")
     table["times_first"] = table["seconds"] / first["seconds"]
@@ -262,7 +262,7 @@ def with_ratios(rows: list[dict[str, Any]]) -> pd.DataFrame:
 
 
 def measured_alone(case: dict[str, Any], device: str, threads: int) -> dict[str, Any] | None:
-    """One case, on a processor in a fresh process; None, and a word on standard error, if that failed."""
+    """Run a case, on a CPU in a fresh process; return `None` and print the error if that process failed."""
     if device == "cuda":
         row = run_case(case, device, threads)
         torch.cuda.empty_cache()
@@ -285,13 +285,13 @@ def measured_alone(case: dict[str, Any], device: str, threads: int) -> dict[str,
 
 
 def told(row: dict[str, Any]) -> dict[str, Any]:
-    """The row, printed."""
+    """Print a row, and return it."""
     print("{part:11} n={n:<5} {method:24} {seconds:9.4f} s {peak_mib:9.0f} MiB".format(**row), flush=True)
     return row
 
 
 def best_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One row per method: its best time, and its least peak."""
+    """One row per method, with its least times and its least peak memory."""
     best: dict[str, dict[str, Any]] = {}
     for row in rows:
         kept = best.setdefault(row["method"], dict(row))
@@ -300,7 +300,7 @@ def best_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def write_pages(table: pd.DataFrame) -> None:
-    """One CSV per part, in words, for the book's page on performance; and a line on the machine."""
+    """Write a CSV per part for the book's page on performance, and a line on the machine."""
     device = str(table["device"].iloc[0])
     ratio, place = ("times_first", "_gpu") if device == "cuda" else ("cpu_times_first", "")
     times = table.set_index(["n", "method"])[ratio].map("{:.2f}".format)
@@ -341,7 +341,7 @@ def main() -> None:
         case
         for case in cases(arguments.quick, arguments.memory, arguments.sizes)
         if case["part"] in arguments.parts
-        and not (arguments.device == "cuda" and case["method"].startswith(BEFORE))  # the way taken there
+        and not (arguments.device == "cuda" and case["method"].startswith(BEFORE))  # the same there
     ]
     rows = []
     for _, group in itertools.groupby(chosen, key=lambda case: (case["part"], case["n"])):

@@ -1,4 +1,4 @@
-"""What every benchmark does alike: time ways of doing the same in turn, and record the table for the book."""
+"""Shared code of the benchmarks: time several implementations in turn, and record tables for the book."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ Line = dict[str, str | float]
 
 @dataclass(frozen=True)
 class Way:
-    """A call, and how many of what is counted it makes."""
+    """An implementation: a call to time, and the number of units (steps, samples) that one call makes."""
 
     count: int
     work: Callable[[], object]
 
     def per_second(self) -> float:
-        """How many per second of this process's own time, which is not that of its neighbours."""
+        """Units per second of this process's processor time, which other programs do not use up."""
         start = time.process_time()
         self.work()
         return self.count / (time.process_time() - start)
 
 
 def compared(what: str, ours: Way, others: Mapping[str, Way], rounds: int = 5) -> Line:
-    """One line of a table: how many per second each way makes, and how many times the others ours does.
+    """A row of a table: units per second of each implementation, and the ratios of ours to the others.
 
-    All take turns, so that a machine that slows down slows all of them, and the best turn of each counts:
-    what else a machine does can only take time.
+    The implementations take turns, so that a machine that slows down slows all of them. The best turn of each
+    counts, since other programs can only add time.
     """
     ways = {"": ours} | others
     turns = [{name: way.per_second() for name, way in ways.items()} for _ in range(rounds)]
@@ -66,7 +66,7 @@ def training(
     clip: float = 0.0,
     losses: list[float] | None = None,
 ) -> Callable[[int], None]:
-    """What makes so many more steps of a model by Adam, as `fit` does; `losses` gets theirs."""
+    """A function that makes a number of further steps with Adam, as `fit` does, and appends to `losses`."""
     optimizer, steps = torch.optim.Adam(model.parameters(), rate, fused=True), count()
 
     def train(more: int) -> None:
@@ -86,8 +86,8 @@ def training(
 
 @contextmanager
 def open_browser() -> Iterator[Browser]:
-    """A Chromium of its own (`$CHROMIUM`, or /usr/bin/chromium), which lets go of all memory at its end."""
-    from playwright.sync_api import sync_playwright  # a machine of the other benchmarks may have no browser
+    """A fresh Chromium (`$CHROMIUM`, or /usr/bin/chromium), which is closed at the end of the block."""
+    from playwright.sync_api import sync_playwright  # other benchmarks do not need a browser
 
     with sync_playwright() as playwright:
         path = os.environ.get("CHROMIUM", "/usr/bin/chromium")
@@ -97,7 +97,7 @@ def open_browser() -> Iterator[Browser]:
 
 
 def common_options(description: str, original: str = "") -> argparse.ArgumentParser:
-    """The options that every benchmark has; `original` names the code that can be timed beside ours."""
+    """A parser with the options of every benchmark; `original` names code that can be timed beside ours."""
     kept = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=description, formatter_class=kept)
     parser.add_argument("--record", action="store_true", help="write the tables of the book's page too")
@@ -107,14 +107,14 @@ def common_options(description: str, original: str = "") -> argparse.ArgumentPar
 
 
 def shown(value: str | float) -> str:
-    """A number to three significant digits, without exponent; words as they are."""
+    """A number to three significant digits, without exponent; a text is returned unchanged."""
     if isinstance(value, str):
         return value
     return np.format_float_positional(value, precision=3, unique=False, fractional=False, trim="-")
 
 
 def report(name: str, lines: Sequence[Line], record: bool) -> None:
-    """Print a table, and, to `record` it, write book/performance/<name>.csv."""
+    """Print a table and, if `record` is true, write it to book/performance/<name>.csv."""
     table = pd.DataFrame([{column: shown(value) for column, value in line.items()} for line in lines])
     print(table.to_string(index=False))
     if record:
@@ -123,13 +123,13 @@ def report(name: str, lines: Sequence[Line], record: bool) -> None:
 
 
 def write_table(table: pd.DataFrame, name: str, folder: Path = PAGES) -> None:
-    """One CSV of the book's page on performance."""
+    """Write a table as a CSV file for the book's page on performance."""
     folder.mkdir(parents=True, exist_ok=True)
     table.to_csv(folder / f"{name}.csv", index=False)
 
 
 def write_machine(name: str, device: str = "cpu", threads: int | None = None, folder: Path = PAGES) -> None:
-    """Where, with what and when the benchmark `name` ran: its line of machine.csv."""
+    """Write the line of machine.csv that says on what device, with what packages and when `name` ran."""
     threads = threads or torch.get_num_threads()
     processor = f"{threads} CPU thread{'s' * (threads > 1)}"
     line = {

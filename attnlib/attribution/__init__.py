@@ -1,4 +1,4 @@
-"""What a prediction drew on: every answer to that question, in one registry."""
+"""Attribution: which tokens a prediction drew on, by every measure of one registry."""
 
 from attnlib.attribution.asking import attribute
 from attnlib.attribution.attention import from_attention

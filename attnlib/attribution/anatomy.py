@@ -1,7 +1,7 @@
-r"""Which module of a layer does what: enough to take what the layer computes apart.
+r"""Which module of a layer does what, as far as it is needed to decompose the layer's output.
 
-With `x` what enters a layer, `o` the output of its attention, `f` its feed-forward block, and norms, most of
-which are nothing (the identity) in a given kind of model,
+With `x` the input of a layer, `o` the output of its attention, `f` its feed-forward block, and the norms `N`,
+`N'` and `M`, each of which is the identity except in the kinds of model that are listed with it,
 
     m = N(x + N'(o))        y = M(m + f(m))
 
@@ -10,7 +10,7 @@ which are nothing (the identity) in a given kind of model,
     GPT-2, Llama          none        f with the norm before it
     Gemma 2               N'          f with the norms before and after it
 
-The norm before attention appears nowhere: what attention mixes are values, which come after it.
+The norm before attention does not appear: attention mixes values, which are computed after that norm.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Anatomy(NamedTuple):
     """One layer; symbols as in the module's docstring.
 
     Attributes:
-        weight: of the projection from heads to `o`.
+        weight: of the projection from the heads' outputs to `o`.
         on_attention: `N'`.
         on_sum: `N`.
         on_output: `M`.
@@ -82,7 +82,7 @@ KINDS = {
         ("pre_feedforward_layernorm", "mlp", "post_feedforward_layernorm"),
     ),
 }
-"""The kinds of Hugging Face layer that are understood; those of many other models have the same names."""
+"""The kinds of Hugging Face layer that are understood; many other models name their modules the same."""
 
 
 def anatomies(model: nn.Module) -> list[Anatomy]:
@@ -128,7 +128,7 @@ def _hugging_face(layer: Any, attention: Any) -> Anatomy:
 def _matrix(
     layer: nn.Module, out: Any
 ) -> tuple[Float[Tensor, "head_channel width"], Float[Tensor, " width"] | None]:
-    """The output projection; if offloaded or quantised, by what it makes of unit vectors and of nothing."""
+    """The output projection's weight and bias; if offloaded or quantised, from its output at unit vectors."""
     transposed = type(out).__name__ == "Conv1D"  # of transformers.pytorch_utils
     if not (transposed or isinstance(out, nn.Linear)):
         raise ValueError(
@@ -149,5 +149,5 @@ def _chain(*modules: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
 
 
 def first(output: Any) -> Any:
-    """What a module hands on: beside it, attention gives weights, and a router of experts its choice."""
+    """A module's main output: attention may return weights after it, and a router of experts its choice."""
     return output[0] if isinstance(output, tuple) else output

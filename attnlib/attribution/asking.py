@@ -1,4 +1,4 @@
-"""One prediction, or a written span as a whole, by one measure."""
+"""Explain one prediction, or a written span as a whole, by one measure."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def attribute(
 ) -> Float[Tensor, " key"]:
     """What one prediction on one prompt drew on, by one method; arguments and errors as in `attributions`.
 
-    With `target_span`, the first token of a written text and the one after its last, it is what the span as a
-    whole drew on, each of its tokens predicted from what stands before it: see `span_attributions`. Scores
-    are then of the tokens before the span; a query, target, foil or counterfactual beside it is a ValueError.
+    With `target_span`, the positions of a written text's first token and of the one after its last, this is
+    what the span as a whole drew on, each token predicted from those before it: see `span_attributions`.
+    Only tokens before the span get scores; a query, target, foil or counterfactual beside it is a ValueError.
 
     Example:
         >>> import torch

@@ -1,4 +1,4 @@
-r"""Measures that only watch attention: made of head means alone, they share one pass of the model.
+r"""Measures that only watch attention: they need head means alone, and share one pass of the model.
 
 With `A_lh` the attention of head `h` of layer `l` (rows are queries), `A_l` its mean over heads and `q` the
 query,
@@ -8,8 +8,8 @@ query,
     rollout                      R_L[q]             the share of each key in what q carries: attnlib.rollout
     flow                         F[q] / sum F[q]    F the max. flow: what fits through the narrowest places
 
-and of rollout without its sink (the first token's column, in every layer), and over the null model's:
-`R_L[q]` divided by that of attention that looks at all it may equally.
+Variants of rollout leave out the attention sink (the first token's column, in every layer), or divide
+`R_L[q]` by the rollout of uniform causal attention, the null model.
 
 References:
     Abnar and Zuidema 2020, *Quantifying attention flow in transformers*, sections 3 and 4.
@@ -71,18 +71,18 @@ def from_attention(function: Callable[..., Scores], **options: Any) -> Method:
 
 
 def shares_a_pass(method: Method) -> bool:
-    """Whether a method is one of these, which `one_pass` gives together."""
+    """Whether a method is made by `from_attention`, so that `one_pass` evaluates it together with others."""
     return hasattr(method, "of_attention")
 
 
 def one_pass(
     model: nn.Module, prompts: Prompts, methods: Mapping[str, Any], logits_from: int | None = None
 ) -> tuple[dict[str, Scores], Float[Tensor, "batch position vocabulary"] | None]:
-    """The scores of methods that only watch attention, and logits from `logits_from` on, from one pass.
+    """The scores of methods that only watch attention, and logits from place `logits_from` on, in one pass.
 
     Memory beyond that of the pass is `batch x layers x N x N`, whatever the number of heads.
     """
-    if not methods and logits_from is not None:  # of any model, also of one without attention
+    if not methods and logits_from is not None:  # any model, also one without attention
         with evaluating(model), torch.no_grad():
             return {}, logits_of(model, prompts.ids, start=logits_from)
     layers = list[Tensor]()
@@ -108,7 +108,7 @@ def ask(
 ) -> dict[str, Float[Tensor, "batch key"]]:
     """What one prediction of every prompt drew on, by many methods; see `registry.attributions`.
 
-    A study that names its own methods asks here, so that nothing of it depends on what comes to the registry.
+    A study with its own table of methods calls this, so that additions to the registry do not change it.
     """
     parts: dict[str, list] = {name: [] for name in methods}
     for place, prompts in by_length(model, input_ids, attention_mask, query, target, foil, counterfactual):
@@ -132,7 +132,7 @@ def scores_of(
 
 
 def _compares(method: Method, prompts: Prompts) -> bool:
-    """Whether there is a counterfactual, and the method takes one: a reader's own may not."""
+    """Whether there is a counterfactual, and the method takes one: a user's own function may not."""
     taken = inspect.signature(method, follow_wrapped=False).parameters
     takes_all = any(each.kind == each.VAR_KEYWORD for each in taken.values())
     return prompts.counterfactual is not None and (takes_all or "counterfactual" in taken)
@@ -144,7 +144,7 @@ def last_layer(attention: Attention, query: int) -> Scores:
 
 
 def mean_attention(attention: Attention, query: int) -> Scores:
-    """The mean over layers."""
+    """The mean of attention over layers."""
     return attention[:, :, query].mean(1)
 
 
@@ -154,12 +154,12 @@ def rolled(attention: Attention, query: int, sink: Sequence[int] | None = None) 
 
 
 def mean_rolled(attention: Attention, query: int) -> Scores:
-    """The mean over layers of rollout: how the study of language models that write reads it."""
+    """The mean of rollout over layers, as the study of language models' generations uses it."""
     return rollout(attention[:, :, None], rows=[query], cumulative=True)[:, :, 0].mean(1)
 
 
 def over_null(attention: Attention, query: int, sink: Sequence[int] | None = None) -> Scores:
-    """Rollout of causal attention over that of uniform causal attention; see `attnlib.rollout.null_ratio`."""
+    """Rollout divided by that of uniform causal attention, for causal models; see `rollout.null_ratio`."""
     found = rolled(attention, query, sink)
     if bool(attention.triu(1).any()):
         raise ValueError("The null model looks at earlier tokens only, and this model at later ones, too.")
@@ -168,5 +168,5 @@ def over_null(attention: Attention, query: int, sink: Sequence[int] | None = Non
 
 
 def flow(attention: Attention, query: int) -> Scores:
-    """A maximum flow for every key, so it takes its time; see `attnlib.rollout.attention_flow`."""
+    """The maximum flow to every key, which is slow; see `attnlib.rollout.attention_flow`."""
     return attention_flow(attention[:, :, None], rows=[query])[:, 0].to(attention)

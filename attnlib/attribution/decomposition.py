@@ -1,11 +1,11 @@
-r"""Measures made of what attention carries, not only of where it looks, followed down through the layers.
+r"""Measures of what attention carries, not only of where it looks, multiplied down through the layers.
 
 In the terms of `attnlib.attribution.parts`, the stream of token `i` after attention is a sum, `m_i =
 L_i(x_i) + sum_j sum_h A_h[i, j] L_i(u_h(j)) + c_i`, with `u_h(j) = v_h(x_j) W_O_h` what head `h` brings
 from token `j`, and `L_i` the norm behind attention made linear, or the identity. A large weight on a small
-vector carries little, and heads may bring opposite things. With `near(z, m) = max(0, |m|_1 - |m - z|_1)`,
-by how much `m` gets shorter without its part `z`, `y_i` the output of a layer, and `y_i(-j)` the same where
-the value of token `j` is zero in this layer's attention, whose weights stay as they are,
+vector carries little, and heads may cancel each other. With `near(z, m) = max(0, |m|_1 - |m - z|_1)`, the
+length that `m` loses without its part `z`, `y_i` the output of a layer, and `y_i(-j)` this output if the
+value of token `j` is set to zero in this layer's attention, whose weights stay as they are,
 
     value-weighted attention    |sum_h A_h[q, j] u_h(j)|_2,  and its rollout
     ALTI                        C[i, j] ~ near(T_i(j), m_i),
@@ -13,20 +13,20 @@ the value of token `j` is zero in this layer's attention, whose weights stay as 
     information flow routes     C[i, j] ~ near(sum_h A_h[i, j] L_i(u_h(j)), m_i) + [i = j] near(L_i(x_i), m_i)
     value zeroing               C[i, j] ~ 1 - cos(y_i, y_i(-j))
 
-where `~` says that rows are divided by their sums. ALTI and routes differ in whether what a token keeps and
-what it gets from itself are one part. What no token brings, `c_i`, is in `m_i` but is no part, so it gets no
-share. A token all of whose parts point away from `m_i` is taken for its own. For value zeroing a layer is
-evaluated once more for every token that may be zeroed, and from after the attention weights on only.
+where `~` means that rows are divided by their sums. What a token keeps and what it gets from itself are one
+part in ALTI, and two in information flow routes. The biases `c_i` are in `m_i` but are no part, so that they
+get no share. If all parts of a token point away from `m_i`, the whole share is the token's own. For value
+zeroing, a layer is evaluated again for every token that may be zeroed, from after the attention weights on.
 
 With `C_l[i, j]` the share of token `j` in what token `i` is made of after layer `l`,
 
     scores = C_L[q] C_(L-1) ... C_1
 
-which is `attnlib.rollout.rollout` with `residual=False` (the residual connection is in `C` already), made
-from the top: of the last layer one row is needed, and in a causal model no row after the query's.
+which is `attnlib.rollout.rollout` with `residual=False` (the residual connection is in `C` already), computed
+from the top: the last layer needs one row only, and a causal model no row after the query's.
 
-ALTI-Logit also asks what is carried. With `d_l` the direction of `m_q` in layer `l` in which the target's
-logit (or its margin over a foil) grows along the residual connection, every norm on the way made linear,
+ALTI-Logit also measures the effect on the logit. With `d_l` the direction of `m_q` in layer `l` in which the
+target's logit (or its margin over a foil) grows along the residual connection, every norm made linear,
 
     ALTI-Logit    sum_l D_l C_(l-1) ... C_1,        D_l[j] = d_l . sum_h A_h[q, j] L_q(u_h(j))
 
@@ -58,13 +58,13 @@ from attnlib.attribution.stream import slope
 from attnlib.models.attention import evaluating
 
 ROOM = 2**18
-"""How many numbers of `[key query width]` are worked on at a time: what a core's own cache takes."""
+"""How many elements of `[key query width]` are processed at a time: what fits into a core's own cache."""
 
 ATTENTION_ROOM = 2**22
-"""How many of `[head query key]`."""
+"""How many elements of `[head query key]` are processed at a time."""
 
 Rows = Callable[[LayerParts, Float[Tensor, "batch head query key"], slice], Float[Tensor, "batch query key"]]
-"""What each of some queries got from each key, from a layer, its `A_h` for them, and which they are."""
+"""A function that gives what queries got from each key, from a layer, their `A_h`, and their positions."""
 
 Weights = Float[Tensor, "batch head query key"]
 Vectors = Float[Tensor, "key batch query width"]
@@ -75,8 +75,8 @@ Vectors = Float[Tensor, "key batch query width"]
 def value_weighted(model: nn.Module, prompts: Prompts) -> Float[Tensor, "batch key"]:
     """Value-weighted attention of the last layer: lengths, in units of the residual stream.
 
-    Left out are the residual connection, norms behind attention, the output bias, and feed-forward blocks;
-    the bias of values is in.
+    The residual connection, norms behind attention, the output bias, and feed-forward blocks are left out;
+    the bias of values is included.
     """
     return lengths(parts_of(model, prompts.ids, check=prompts.query)[-1], prompts.query)
 
@@ -101,7 +101,7 @@ def value_weighted_rollout(model: nn.Module, prompts: Prompts) -> Float[Tensor, 
 
 
 def lengths(layer: LayerParts, query: int) -> Float[Tensor, "batch key"]:
-    """`|sum_h A_h[q, j] u_h(j)|_2` of one query, and all keys."""
+    """`|sum_h A_h[q, j] u_h(j)|_2` of one query `q` and all keys `j`."""
     at = slice(query, query + 1)
     keys, found = layer.keys(at), layer.stream.new_zeros(layer.stream.shape[:2])
     weights = layer.attention(at)[:, :, 0].permute(2, 0, 1)[..., None]  # [key batch head 1]
@@ -110,7 +110,7 @@ def lengths(layer: LayerParts, query: int) -> Float[Tensor, "batch key"]:
 
 
 def length_rows(layer: LayerParts, attention: Weights, queries: slice) -> Float[Tensor, "batch query key"]:
-    """`C` of that rollout, not normalised: shares of lengths, plus the identity."""
+    """`C` of `value_weighted_rollout`, not normalised: shares of lengths, plus the identity."""
 
     def length(vectors: Vectors, some: slice) -> Tensor:
         return vectors.square_().sum(-1).sqrt_().permute(1, 2, 0)
@@ -128,7 +128,7 @@ def _of_keys(
     queries: slice,
     number: Callable[[Vectors, slice], Tensor],
 ) -> Float[Tensor, "batch query key"]:
-    """A number of what each key brings to each of some queries, a block of these at a time."""
+    """The `number` of the vectors that keys bring to some queries, for a block of queries at a time."""
     keys, numbers = layer.keys(queries), layer.stream.numel()
     found, room = torch.zeros_like(weights[:, 0]), _room(numbers, layer.stream)
     for some in blocks(queries, numbers, ROOM):
@@ -151,7 +151,7 @@ def information_flow_routes(
 ) -> Float[Tensor, "batch key"]:
     """Information flow routes: the weight of all routes from the prediction down to each token; sums to 1.
 
-    Every route counts, where the paper draws those above a threshold: so feed-forward blocks shift nothing
+    Every route counts, whereas the paper keeps those above a threshold; so feed-forward blocks shift nothing
     between tokens. With `by_head`, what each head brings is a part of its own, as in the authors' released
     code; this takes about twice as long.
     """
@@ -182,7 +182,7 @@ def alti_logit(model: nn.Module, prompts: Prompts) -> Float[Tensor, "batch key"]
 def _along(
     layer: LayerParts, direction: Float[Tensor, "batch 1 width"], query: int
 ) -> Float[Tensor, "batch 1 key"]:
-    """`D`."""
+    """`D` of ALTI-Logit: what each key adds to the logit in one layer."""
     at = slice(query, query + 1)
     keys, found = layer.keys(at), layer.stream.new_zeros(layer.stream.shape[:2])
     weights = layer.scaled(layer.attention(at), at)[:, :, 0]
@@ -210,7 +210,7 @@ def route_rows(layer: LayerParts, attention: Weights, queries: slice) -> Float[T
 def route_rows_by_head(
     layer: LayerParts, attention: Weights, queries: slice
 ) -> Float[Tensor, "batch query key"]:
-    """The same, where every head is a part of its own."""
+    """As `route_rows`, but every head is a part of its own."""
     weights, keys, whole = layer.scaled(attention, queries), layer.keys(queries), layer.after_attention
     carried = layer.through_norm.permute(1, 2, 0, 3).contiguous()
     found, room = torch.zeros_like(weights[:, 0]), _room(carried.numel(), whole)
@@ -233,7 +233,7 @@ def _near_of_keys(layer: LayerParts, weights: Weights, queries: slice) -> Float[
         return (whole.abs().sum(-1, keepdim=True) - distance).clamp_(min=0)
 
     found = _of_keys(layer, weights, layer.through_norm, queries, near)
-    found *= weights.abs().amax(1) > 0  # what is not looked at is 0, and not what rounding leaves
+    found *= weights.abs().amax(1) > 0  # exactly 0, without rounding, where nothing is looked at
     return found
 
 
@@ -260,8 +260,8 @@ def _room(of_one: int, like: Tensor) -> Float[Tensor, " number"]:
 def value_zeroing(model: nn.Module, prompts: Prompts) -> Float[Tensor, "batch key"]:
     """Value zeroing, rolled out; scores sum to 1.
 
-    For every layer it takes about the time of its feed-forward block on as many tokens as there are pairs of
-    a query and a key.
+    Every layer takes about the time of its feed-forward block on one token for each pair of a query and a
+    key.
     """
     layers = parts_of(model, prompts.ids, check=prompts.query)
     with evaluating(model):
@@ -271,7 +271,7 @@ def value_zeroing(model: nn.Module, prompts: Prompts) -> Float[Tensor, "batch ke
 def zeroing_rows(
     layer: LayerParts, attention: Float[Tensor, "batch head query key"], queries: slice
 ) -> Float[Tensor, "batch query key"]:
-    """`C`, not normalised."""
+    """`C` of value zeroing, not normalised."""
     keys, dtype = layer.keys(queries), layer.anatomy.weight.dtype
     found = torch.zeros_like(attention[:, 0])
     for some in blocks(queries, layer.stream.numel(), ROOM):
@@ -290,7 +290,7 @@ def zeroing_rows(
 
 
 def followed_down(layers: list[LayerParts], query: int, rows: Rows) -> Float[Tensor, "batch key"]:
-    """The module's scores, from `rows` that are not normalised yet; `layers` is empty after that."""
+    """The scores `C_L[q] ... C_1`, from the unnormalised `rows` of each layer; empties the list `layers`."""
     needed = _needed(layers, query)
     found = shares(layers.pop(), slice(query, query + 1), rows)
     while layers:
@@ -300,13 +300,13 @@ def followed_down(layers: list[LayerParts], query: int, rows: Rows) -> Float[Ten
 
 
 def _needed(layers: list[LayerParts], query: int) -> slice:
-    """The tokens of which a layer's rows are needed: in a causal model, none after the query."""
+    """The tokens whose rows are needed in every layer: in a causal model, none after the query."""
     reach, n = max(layer.keys(slice(0, query + 1)).stop for layer in layers), layers[0].stream.shape[1]
     return slice(0, query + 1 if reach <= query + 1 else n)
 
 
 def shares(layer: LayerParts, queries: slice, rows: Rows) -> Float[Tensor, "batch query key"]:
-    """`C`: rows divided by their sums. A query that got nothing from anywhere is its own."""
+    """`C`: rows divided by their sums. A query that got nothing has the whole share itself."""
     batch, n, _ = layer.stream.shape
     found = layer.stream.new_zeros(batch, queries.stop - queries.start, n)
     for some in blocks(queries, batch * n * layer.call.query.shape[1], ATTENTION_ROOM):
@@ -319,12 +319,12 @@ def shares(layer: LayerParts, queries: slice, rows: Rows) -> Float[Tensor, "batc
 
 
 def blocks(queries: slice, of_one: int, room: int) -> Iterator[slice]:
-    """Queries in blocks, of `of_one` numbers each, that there is room for; at least one at a time."""
+    """Blocks of queries, of at most `room` numbers (`of_one` for each query), but at least one query."""
     size = max(1, room // of_one)
     for start in range(queries.start, queries.stop, size):
         yield slice(start, min(start + size, queries.stop))
 
 
 def within(some: slice, all_of: slice) -> slice:
-    """Where some of a slice stand, counted from its beginning."""
+    """The slice `some`, counted from the beginning of `all_of`, which contains it."""
     return slice(some.start - all_of.start, some.stop - all_of.start)

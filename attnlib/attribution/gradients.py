@@ -1,19 +1,18 @@
-r"""Measures that ask in which direction the prediction moves when the input does.
+r"""Gradient measures: how the score of a prediction changes with the input embeddings.
 
-With `e_k` the input embedding of token `k`, `b` a baseline's and `s` the prediction's score as a function of
-them (`attnlib.attribution.prompts`; positions stay as they are):
+With `e_k` the input embedding of token `k`, `b_k` that of a baseline and `s` the prediction's score as a
+function of the embeddings (`attnlib.attribution.prompts`; positions stay as they are):
 
     gradient x embedding    e_k . d s / d e_k
     gradient norm           || d s / d e_k ||_2
     integrated gradients    (e_k - b_k) . integral_0^1 d s / d e_k (b + a (e - b)) da
 
-The first is the first-order estimate of how much `s` would fall if `e_k` went to zero; the second is how
-fast `s` can be moved at `k`, in whatever direction. One forward and one backward pass each. The third sums
-to `s(e) - s(b)` over tokens (completeness). Its integral is a weighted sum over the points of Gauss and
-Legendre: exact for polynomials up to degree `2 steps - 1` in `a`. Norms before every block make `s` turn
-again and again near a baseline of zero, at scales that shrink with every layer: in SmolLM2, of 30 layers,
-neither the sum nor the ranking has settled at 300 steps. Hold the sum against `s(e) - s(b)` before the scores
-are read.
+The first is the first-order estimate of how much `s` would fall if `e_k` went to zero; the second is the
+steepest slope of `s` at `e_k`, in any direction. Each takes one forward and one backward pass. The third sums
+to `s(e) - s(b)` over tokens (completeness). Its integral is computed by Gauss-Legendre quadrature, which is
+exact for polynomials up to degree `2 steps - 1` in `a`. Norms before every block make `s` turn again and
+again near a baseline of zero, at scales that shrink with every layer: in SmolLM2, of 30 layers, neither the
+sum nor the ranking has settled at 300 steps. Compare the sum with `s(e) - s(b)` before reading the scores.
 
 References:
     Shrikumar et al. 2016, *Not just a black box*: gradient x input. Denil et al. 2014, *Extraction of salient
@@ -87,7 +86,7 @@ gradient_norm.of_text = partial(_slopes, read=_size)  # type: ignore[attr-define
 
 
 @measure
-@torch.inference_mode(False)  # where nothing could be differentiated
+@torch.inference_mode(False)  # in which nothing could be differentiated
 def integrated_gradients(
     model: nn.Module,
     prompts: Prompts,
@@ -116,7 +115,7 @@ def integrated_gradients(
     )
     nodes, weights = (1 + nodes) / 2, weights / 2  # from [-1, 1] to [0, 1]
     mean = torch.zeros_like(away, dtype=exact)
-    points = torch.arange(steps * count, device=away.device)  # of every prompt's line
+    points = torch.arange(steps * count, device=away.device)  # of the lines of all prompts
     for some in points.split(batch_size):
         step, row = some // count, some % count
         point = (start + nodes[step, None, None] * away[row]).to(away.dtype).requires_grad_()
@@ -129,4 +128,4 @@ def integrated_gradients(
 
 
 def _instead(point: Tensor, embedded: Tensor) -> Tensor:
-    return point.clone()  # which some models go on to change in place
+    return point.clone()  # some models change it in place

@@ -1,13 +1,13 @@
-r"""A measure that is learned: one weight per attention head, fitted to what ablations do to other questions.
+r"""A learned measure: one weight per attention head, fitted to the effects of ablations on other prompts.
 
 With `A_h[q, k]` the attention of head `h` (of any layer) from the query and `w_h` its weight,
 
     score of k = sum_h w_h A_h[q, k],        w = argmin  sum_i mean_S (v_i(S) - 1_S . A_i w)^2 + r |w|^2
 
-over questions `i` and random halves `S` of their tokens (`attnlib.attribution.surrogate`). Answers `v_i` and
-sums `1_S . A_i w` are taken from their means over `S`, and answers divided by their deviation, so that every
-question counts the same: up to the penalty, that is the linear prediction which correlates best with what was
-answered. Some 32 passes per question to learn from; then one per question, as for plain attention.
+over prompts `i` and random halves `S` of their tokens (`attnlib.attribution.surrogate`). Answers `v_i` and
+sums `1_S . A_i w` are centred at their means over `S`, and answers are divided by their standard deviation,
+so that every prompt counts the same: up to the penalty, `w` gives the linear prediction that correlates best
+with the answers. Learning takes some 32 passes per prompt; scores take one, as for plain attention.
 
 References:
     Cohen-Wang et al. 2025, *Learning to attribute with attention* (AT2): there by gradients on Pearson's
@@ -35,7 +35,7 @@ from attnlib.options import plain_options
 
 @torch.no_grad()
 def attention_of_heads(model: nn.Module, prompts: Prompts) -> Float[Tensor, "batch head key"]:
-    """The query's attention in every head, layer by layer, of a kernel that forms attention weights."""
+    """The query's attention in every head, layer by layer; errors as in `AttentionCall.changed_rows`."""
     calls, at, n = list[AttentionCall](), slice(prompts.query, prompts.query + 1), prompts.ids.shape[1]
     watched_pass(model, [calls.append], prompts.ids)
     rows = list[Tensor]()
@@ -54,17 +54,18 @@ def learned_heads(
     penalty: float = 0.01,
     seed: int = 0,
 ) -> Method:
-    """Learn the weights, of questions that are not those to be explained.
+    """Learn a weight for each head, from prompts other than those to be explained.
 
     Args:
         model: as in `attention_of_heads` and `keys_hidden`.
-        questions: what is learned from, prompts of one length and query at a time.
-        ablations: random halves of each, at least 2: it is learned from how their answers differ.
-        penalty: `r`, as a share of the mean over heads of what the squares of their sums come to.
+        questions: the prompts to learn from, those of one length and query at a time; a `ValueError` if no
+            answer changes with their tokens.
+        ablations: the number of random halves, at least 2: weights are fitted to how their answers differ.
+        penalty: `r`, as a share of the mean over heads of the summed squares of their sums `1_S . A_i`.
         seed: of the halves.
 
     Returns:
-        A measure as those of `METHODS`; its scores have a sign. `method.weights` are the weights.
+        A measure like those of `METHODS`, with signed scores. `method.weights` are the weights.
     """
     check_at_least(2, ablations=ablations)
     squares, products = 0.0, 0.0
@@ -87,7 +88,7 @@ def learned_heads(
 
 
 def of_weights(weights: Float[Tensor, " head"]) -> Method:
-    """The measure of given weights, `w_h` layer by layer."""
+    """The measure with given weights `w_h`, in the order of `attention_of_heads`."""
 
     @measure
     def learned(model: nn.Module, prompts: Prompts) -> Float[Tensor, "batch key"]:

@@ -1,11 +1,11 @@
 r"""Passes of a model that are differentiated by the rules of `attnlib.attribution.lrp`.
 
-Operations are found while they are computed, by what they are, not by the names of modules: what is divided
-by is a norm's deviation, and where two things made of tokens are multiplied, one of them is a gate. So it is
-all the same whether a model writes them as modules, as functions, or as one projection that it cuts in two.
+Operations are recognised while they are computed, by their arithmetic and not by the names of modules: a
+divisor that depends on the tokens is a norm's deviation, and where two factors depend on the tokens, one of
+them is a gate. So a model may write them as modules, as functions, or as one projection that it splits.
 
-A module that multiplies each channel by something of its own is one operation, whatever it is made of: an
-RMSNorm, or an activation of several steps. It is found by trying it on one vector.
+A module that multiplies each channel by a factor of its own (an RMSNorm, or an activation of several steps)
+counts as one operation, whatever it is made of. Such modules are recognised by calling them on a test vector.
 """
 
 from __future__ import annotations
@@ -40,29 +40,29 @@ IN_PROPORTION = {
     "mish",
 }
 IN_PROPORTION |= {"hardswish", "hardtanh", "softsign", "square", "rms_norm", "normalize"}
-"""What is taken as `y = c x`, and is 0 at 0; so are positive powers."""
+"""Functions with `f(0) = 0` that are treated as `y = c x`, with `c` a constant; so are positive powers."""
 
 CONSTANT = {"rsqrt", "reciprocal", "__rdiv__", "__rtruediv__", "sigmoid", "topk"}
-"""What only says how much of the rest there is: a deviation, an open gate, the weight of an expert; so do
-negative powers."""
+"""Functions whose result is treated as a constant factor: a deviation, an open gate, the weight of an
+expert; so are all powers that are not positive numbers."""
 
 ADDED: dict[str, tuple[int, ...]] = dict.fromkeys(
     ("add", "add_", "__iadd__", "sub", "sub_", "__isub__", "rsub", "__rsub__"), (0, 1)
 )
 ADDED |= {"addmm": (0,), "baddbmm": (0,), "linear": (2,), "conv1d": (2,), "layer_norm": (3,)}
-"""Which inputs of an operation are added to the others."""
+"""The positions of those inputs of an operation that are added to its result, such as a bias."""
 
 
 @scope
 def linearised(model: nn.Module, constants: list[Tensor] | None = None) -> Iterator[None]:
-    """This thread's passes of the model are differentiated by the rules, inside a `with` block.
+    """Differentiate this thread's passes of the model by the LRP rules, inside a `with` block.
 
-    The list `constants` is filled with all that is added on the way and not made of tokens, such as biases.
+    The list `constants` is filled with all summands that do not depend on the tokens, such as biases.
     """
     hooks = [Hook(module, _as_one) for module in model.modules() if not any(module.children())]
     operations = _Operations(constants)
     with hooked(hooks), undone(partial(_end, operations)):
-        _push_mode(operations)  # as entering it does, where no interrupt can come between
+        _push_mode(operations)  # as `with operations` does; an interrupt here is undone, too
         yield
 
 
@@ -72,7 +72,7 @@ def _end(mode: TorchFunctionMode) -> None:
 
 
 class _Operations(TorchFunctionMode):
-    """The rules of single operations."""
+    """The function mode that applies the rules to single operations."""
 
     def __init__(self, constants: list[Tensor] | None) -> None:
         super().__init__()
@@ -103,7 +103,7 @@ class _Operations(TorchFunctionMode):
         return result.detach() if name in CONSTANT else result
 
     def depends(self, x: Any) -> bool:
-        """Whether something is made of tokens: whether gradients lead from it to what is no parameter."""
+        """Whether `x` depends on the tokens: whether gradients flow from it to more than parameters."""
         if not isinstance(x, Tensor) or not x.requires_grad:
             return False
         if x.grad_fn is None:
@@ -124,7 +124,7 @@ class _Operations(TorchFunctionMode):
         return known[x.grad_fn]
 
     def _keep_added(self, name: str, given: list[Any], named: dict[str, Any]) -> None:
-        """Put leaves in the place of what is added to something made of tokens, and is not itself."""
+        """In a sum that depends on tokens, replace each summand that does not by a leaf in `constants`."""
         assert self.constants is not None
         made = [x for x in (*given, *named.values()) if self.depends(x)]
         places: list[tuple[Any, Any]] = [(given, at) for at in ADDED[name] if at < len(given)]
@@ -141,20 +141,20 @@ class _Operations(TorchFunctionMode):
 
 
 def scaled(x: Tensor, share: float) -> Tensor:
-    """`x`, to which a share of the gradient goes back from here."""
+    """`x`, to which only the given share of the result's gradient flows back."""
     if x.requires_grad:
-        x = x.view_as(x)  # what else `x` is used for gets its own
+        x = x.view_as(x)  # other uses of `x` keep their whole gradient
         x.register_hook(lambda gradient: None if gradient is None else share * gradient)
     return x
 
 
 class InProportion(Function):
-    """`y`, as a constant times `x`, element by element."""
+    """`y`, differentiated as a constant times `x`, element by element."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
         """`y`."""
-        ctx.save_for_backward((y / x).nan_to_num_())  # f(0) = 0: what is 0 has no relevance to hand on
+        ctx.save_for_backward((y / x).nan_to_num_())  # 0 / 0 becomes 0: an input of 0 has no relevance
         return y.view_as(y)
 
     @staticmethod
@@ -195,11 +195,11 @@ def _layer_norm(
 
 
 _kinds: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
-"""Of each module that was met, whether it multiplies each channel by something of its own."""
+"""Whether a module multiplies each channel by a factor of its own, for each module met so far."""
 
 
 def _as_one(module: nn.Module, given: tuple[Any, ...], output: Any) -> Tensor | None:
-    """The hook of a module: its output in proportion to its input, if it is of that kind."""
+    """A module's hook: its output as a multiple of its input, if it multiplies each channel by a factor."""
     tensors = [x for x in (*given, output) if isinstance(x, Tensor) and x.is_floating_point()]
     if len(given) != 1 or len(tensors) != 2 or given[0].shape != output.shape:
         return None
@@ -210,7 +210,7 @@ def _as_one(module: nn.Module, given: tuple[Any, ...], output: Any) -> Tensor | 
 
 @torch.no_grad()
 def _multiplies_channels(module: nn.Module, like: Tensor) -> bool:
-    """Whether a module is an RMSNorm, or an activation of several steps; linear maps are neither."""
+    """Whether a module is an RMSNorm, or an activation made of several steps; linear maps are neither."""
     width = like.shape[-1]
     x = torch.linspace(-7, 9, width, dtype=like.dtype, device=like.device).view(*[1] * (like.ndim - 1), width)
 

@@ -1,30 +1,29 @@
 r"""Layer-wise relevance propagation through transformers, as gradient x embedding with another backward pass.
 
 Relevance starts as the explained logit and is handed back from each operation's output to its inputs, so that
-it is shared out, not created. Of a linear map `y = W x + b` input `i` gets what it contributed, `R_i = x_i
-sum_j W_ji R_j / y_j`: with `R = x g` that is the chain rule, `g_i = sum_j W_ji g_j`. What is not linear is
-taken as linear, each in its own way:
+it is shared out, not created. In a linear map `y = W x + b`, input `i` gets what it contributed, `R_i = x_i
+sum_j W_ji R_j / y_j`: with `R = x g` that is the chain rule, `g_i = sum_j W_ji g_j`. Every other operation is
+treated as linear, by a rule of its own:
 
     norm              y = w (x - mean x) / c + b, with c, the deviation or root mean square, a constant
     activation        y = c x, with c = f(x) / x a constant
     product of two    y = u v: half of the gradient to each of `u` and `v`
-    share             a constant: a sigmoid, the weights of chosen experts
+    weight            a constant: a sigmoid, the weights of chosen experts
     softmax           its gradient (a Taylor expansion whose bias is left out)
 
 (products of two: a gate and what it gates, attention and values, queries and keys), and token `k` gets
-`e_k . g_k`. This is "AttnLRP". With the softmax's output taken as a constant instead,
-queries and keys get nothing, values all: "LRP, attention held constant" (the attention part of CP-LRP).
+`e_k . g_k`. This is "AttnLRP". If the softmax's output is taken as a constant instead, queries and keys get
+nothing, and values everything: "LRP, attention held constant" (the attention part of CP-LRP).
 
-With attention held constant all is linear, and a model without biases hands on everything: its tokens' scores
-sum to the logit. Where biases, position embeddings or other constants are added, they get their share, and
-AttnLRP's softmax keeps or adds some. What a model computes beside these operations is differentiated as it
-is. Whether everything is handed on is tried once per model, on a short text, the share of constants counted.
+With attention held constant, all is linear, and a model without biases loses no relevance: its tokens' scores
+sum to the logit. Biases, position embeddings and other added constants get their share, and AttnLRP's softmax
+absorbs or adds some. All other operations of a model are differentiated as they are. Whether all relevance,
+with the constants' share, arrives is tested once per model, on a short text.
 
-LRP is defined of logits: without a foil, the target's logit is explained, not its log probability. With one
-the two are the same.
+LRP is defined for logits: without a foil, the target's logit is explained, not its log probability. With a
+foil, the difference is the same for both.
 
-The license of the authors' library grants no patent rights; who builds a product on LRP should look into
-that.
+The license of the authors' library grants no patent rights; check this before building a product on LRP.
 
 References:
     Achtibat et al. 2024, *AttnLRP: attention-aware layer-wise relevance propagation for transformers*: the
@@ -67,7 +66,7 @@ def attn_lrp(model: nn.Module, prompts: Prompts) -> Scores:
 
 @measure
 def attention_constant_lrp(model: nn.Module, prompts: Prompts) -> Scores:
-    """LRP with attention held constant; as `attn_lrp`."""
+    """LRP with attention held constant; unit and sign as in `attn_lrp`."""
     return _relevance(model, prompts.ids, [prompts], _weighted_sum)[0]
 
 
@@ -84,7 +83,7 @@ def _relevance(
 
 
 def _products(query: Tensor, key: Tensor, value: Tensor) -> Inputs:
-    """Attention as two products: `A V` hands half to `A`, and `Q K^T` half of that to each."""
+    """Attention as two products: half of the gradient goes to `V`, and a quarter to each of `Q` and `K`."""
     return scaled(query, 1 / 4), scaled(key, 1 / 4), scaled(value, 1 / 2)
 
 
@@ -99,10 +98,10 @@ attention_constant_lrp.of_text = partial(_relevance, attention=_weighted_sum)  #
 
 @scope
 def rules(model: nn.Module, layer: int = 0) -> Iterator[None]:
-    """This thread's passes of the model have the backward pass of norms, activations and gates.
+    """Apply LRP's rules for norms, activations and gates to the backward pass of this thread's passes.
 
-    A `ValueError` where, on a short text, they change the logits, or do not hand all of a logit on to place
-    `layer` of the stream and to what is added on the way.
+    Raises a `ValueError` if, on a short text, the rules change the logits, or do not hand all of a logit's
+    relevance on to place `layer` of the stream and to the constants that are added.
     """
     hold(model, hands_gradients_on)
     hold(model, partial(_lost, layer), (_lost, layer))
@@ -111,7 +110,7 @@ def rules(model: nn.Module, layer: int = 0) -> Iterator[None]:
 
 
 def _lost(layer: int, model: nn.Module, texts: Int[Tensor, "2 token"]) -> str | None:
-    """What is wrong with the relevance of a text's last logit, with attention held constant."""
+    """The error message if a short text's logit loses relevance, with attention held constant, or None."""
     at, stream, constants = predicting(model, texts.shape[1]), list[Tensor](), list[Tensor]()
 
     def leaf(x: Tensor) -> Tensor:

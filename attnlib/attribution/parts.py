@@ -1,16 +1,16 @@
-r"""What attention carries: the residual stream after each attention block, taken apart by where it is from.
+r"""The residual stream after each attention block, decomposed by the token that each part comes from.
 
-With `x_i` what enters a layer at token `i`, `A_h` the attention of head `h` that the layer uses in the end,
+With `x_i` the input of a layer at token `i`, `A_h` the attention of head `h` (after any changes to it),
 `v_h(x_j)` its values and `W_O_h` its slice of the output projection, the stream after attention is a sum,
 
     m_i = L_i(x_i) + sum_j sum_h A_h[i, j] L_i(v_h(x_j) W_O_h) + c_i
 
-where `L_i` is the norm of a model that has one behind its attention, made linear: a norm is `N(u) = s(u) g *
-(u - mean(u)) + b` (without the mean in RMSNorm), and given the number `s(u)` that it divided by, all but `b`
-is linear in `u`. Where there is no such norm, `L_i` is the identity. `c_i` is what no token brings: biases.
+where `L_i` is the norm behind attention, made linear, in models that have one: a norm is `N(u) = s(u) g *
+(u - mean(u)) + b` (without the mean in RMSNorm), and with its factor `s(u)` held constant, all but `b` is
+linear in `u`. Without such a norm, `L_i` is the identity. `c_i` is the sum of the biases, from no token.
 
-`L_i` is a number for each token, `s_i`, times a map `G` that is the same for all. So `G(v_h W_O_h)` is worked
-out once per key, and `s_i` multiplies rows of attention.
+`L_i` is a number for each token, `s_i`, times a map `G` that is the same for all tokens. So `G(v_h W_O_h)` is
+computed once per key, and `s_i` multiplies rows of attention.
 
 References:
     Kobayashi et al. 2020, *Attention is not only a weight*; and 2021, *Incorporating residual and
@@ -33,11 +33,14 @@ from attnlib.models.attention.forward import watched_pass
 from attnlib.models.base import evaluating
 
 TOLERANCE = 1e-3
-"""How far, relative to its length, a sum of parts may be from the vector in single precision: rounding."""
+"""The largest relative error of a sum of parts that counts as rounding, in single precision."""
 
 
 class Linear(NamedTuple):
-    """A norm given its statistics, `N(u) = scale G(u) + bias`: `G` multiplies by `gain`, once `centred`."""
+    """A norm with its statistics held constant, `N(u) = scale G(u) + bias`.
+
+    `G` subtracts the mean, if `centred`, and multiplies by `gain`.
+    """
 
     gain: Float[Tensor, " width"] | float = 1.0
     centred: bool = False
@@ -46,33 +49,33 @@ class Linear(NamedTuple):
 
     @classmethod
     def of(cls, norm: nn.Module | None, at: Float[Tensor, "batch token width"]) -> Linear:
-        """A norm at these vectors, taken for an RMSNorm if no LayerNorm: `LayerParts.check` tries that."""
+        """The linear form of a norm at `at`; all but LayerNorm count as RMSNorm: see `LayerParts.check`."""
         if norm is None:
             return cls()
         if isinstance(norm, nn.LayerNorm) and type(norm).forward is nn.LayerNorm.forward:
             gain = 1.0 if norm.weight is None else norm.weight
             scale = (at.var(-1, keepdim=True, correction=0) + norm.eps).rsqrt()
             return cls(gain, True, scale, 0.0 if norm.bias is None else norm.bias)
-        gain = norm(torch.ones_like(at[0, 0]))  # some multiply by the weight, some by one more
+        gain = norm(torch.ones_like(at[0, 0]))  # some norms multiply by the weight, some by 1 + weight
         straight, bent = gain * at, norm(at)
         least = torch.finfo(at.dtype).tiny
         scale = (bent * straight).sum(-1, True) / straight.square().sum(-1, True).clamp(min=least)
         return cls(gain, False, scale)
 
     def shape(self, parts: Float[Tensor, "*parts width"]) -> Float[Tensor, "*parts width"]:
-        """`G` of parts."""
+        """`G`, applied to parts."""
         if self.centred:
             parts = parts - parts.mean(-1, keepdim=True)
         return parts if isinstance(self.gain, float) else parts * self.gain
 
     def back(self, direction: Float[Tensor, "batch token width"]) -> Float[Tensor, "batch token width"]:
-        """The direction in the norm's input that is this one in its output: `scale G` transposed."""
+        """A direction in the norm's output, led back to its input by the transpose of `scale G`."""
         direction = direction * self.gain * self.scale
         return direction - direction.mean(-1, keepdim=True) if self.centred else direction
 
 
 class LayerParts:
-    """One layer of one forward pass, apart; symbols as in the module's docstring. In float32 or better.
+    """One layer of one forward pass, decomposed, in float32 or better; symbols as in the module's docstring.
 
     Attributes:
         stream: `x`.
@@ -89,7 +92,7 @@ class LayerParts:
         output: Float[Tensor, "batch token width"],
     ) -> None:
         self.anatomy, self.call = anatomy, call
-        device = call.query.device  # of the layer, where a model is split over several
+        device = call.query.device  # the layer's: a model may be split over several
         stream, attended, output = (each.to(device) for each in (stream, attended, output))
         self.stream, self.attended, self.output = (each.to(call.dtype) for each in (stream, attended, output))
         self.after_attention = anatomy.after_attention(stream, attended).to(call.dtype)
@@ -99,7 +102,7 @@ class LayerParts:
 
     @cached_property
     def carried(self) -> Float[Tensor, "key batch head width"]:
-        """`v_h(x_j) W_O_h`: what a query gets that gives all of its attention to key `j`."""
+        """`v_h(x_j) W_O_h`: what a query would get if it gave all of its attention to key `j`."""
         value, heads = self.call.value.to(self.call.dtype), self.call.query.shape[1]
         weight = self.anatomy.weight.to(value).unflatten(0, (value.shape[1], heads // value.shape[1], -1))
         return torch.einsum("bgkc,grcd->kbgrd", value, weight).flatten(2, 3).contiguous()
@@ -123,12 +126,12 @@ class LayerParts:
         return self._outer.scale * self._outer.shape(inner) + self._outer.bias
 
     def keys(self, queries: slice) -> slice:
-        """All keys that any of these queries may look at lie in here, and the queries' own."""
+        """The slice that holds all keys that these queries may look at, and the queries themselves."""
         first, stop = self.call.keys_of(queries.start, queries.stop)
         return slice(min(first, queries.start), max(stop, queries.stop))
 
     def attention(self, queries: slice) -> Float[Tensor, "batch head query key"]:
-        """`A_h` of these queries, on `keys(queries)`; errors as in `changed_rows`."""
+        """`A_h` of these queries over the keys `keys(queries)`; errors as in `AttentionCall.changed_rows`."""
         (first, stop), keys = self.call.keys_of(queries.start, queries.stop), self.keys(queries)
         return nn.functional.pad(self.call.changed_rows(queries), (first - keys.start, keys.stop - stop))
 
@@ -140,13 +143,13 @@ class LayerParts:
         return attention if isinstance(scale, float) else attention * scale[:, None, queries]
 
     def _shape(self, parts: Float[Tensor, "*parts width"]) -> Float[Tensor, "*parts width"]:
-        """`G`."""
+        """`G` of the norms behind attention, applied to parts."""
         return self._outer.shape(self._inner.shape(parts))
 
     def led_down(
         self, direction: Float[Tensor, "batch 1 width"], token: int
     ) -> tuple[Float[Tensor, "batch 1 width"], Float[Tensor, "batch 1 width"]]:
-        """A direction in a token's output, as one in its `m`, and in its `x`, by the residual connection."""
+        """A direction in a token's output, led back to its `m` and its `x` along the residual connection."""
         here = slice(token, token + 1)
         after, dtype = self.after_attention[:, here], self.anatomy.weight.dtype
         summed = after + self.anatomy.feed_forward(after.to(dtype)).to(after)
@@ -182,9 +185,9 @@ def brought(
     carried: Float[Tensor, "key batch head width"],
     room: Float[Tensor, " number"] | None = None,
 ) -> Float[Tensor, "key batch query width"]:
-    """`sum_h A_h[i, j] u_h(j)`: what each key brings to each query, all these heads together.
+    """`sum_h A_h[i, j] u_h(j)`: what each key brings to each query, summed over these heads.
 
-    The result stands in `room`, if given: memory used again is in the cache, and new memory takes longer.
+    The result is written to the buffer `room`, if given: reused memory is in the cache, so this is faster.
     """
     batch, _, queries, keys = attention.shape
     weights, vectors = attention.permute(3, 0, 2, 1).contiguous().flatten(0, 1), carried.flatten(0, 1)
@@ -195,10 +198,10 @@ def brought(
 
 @torch.no_grad()
 def parts_of(model: nn.Module, input_ids: Int[Tensor, "batch token"], *, check: int = -1) -> list[LayerParts]:
-    """Run a model once, without its language-model head, and take every layer apart, first to last.
+    """Run a model once, without its language-model head, and return the parts of every layer, first to last.
 
-    Attention is what the layers use inside any open block of `changing`. Prompts have no padding. At token
-    `check`, the parts of one layer of each type have to sum to what it computed.
+    Attention is taken after the changes of any open `changing` block. Prompts have no padding. A `ValueError`
+    is raised unless, at token `check`, the parts of one layer of each type sum to what the layer computed.
     """
     layers = anatomies(model)
     seen: list[dict[str, Any]] = [{} for _ in layers]
@@ -215,7 +218,7 @@ def parts_of(model: nn.Module, input_ids: Int[Tensor, "batch token"], *, check: 
 
 
 def _recorded(anatomy: Anatomy, found: dict[str, Any]) -> list[Hook]:
-    """What keeps what enters and leaves a layer and its attention."""
+    """The hooks that record a layer's input and output, and the output of its attention, in `found`."""
 
     def enters(module: nn.Module, given: tuple, named: dict[str, Any]) -> None:
         found["stream"] = given[0] if given else named["hidden_states"]

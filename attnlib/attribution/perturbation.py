@@ -1,8 +1,8 @@
-r"""Measures that change what a model reads, or sees, one token at a time, and look what happens.
+r"""Perturbation measures: change what a model reads or sees, one token at a time, and compare predictions.
 
-Costly, and the gold standard for that. With `s` the score of the prediction (`attnlib.attribution.prompts`),
+They are costly, but the gold standard. With `s` the score of the prediction (`attnlib.attribution.prompts`),
 `z_hqk` the scores before the softmax of head `h`, query `q` and key `k`, `x_k` the stream of token `k` (its
-input embedding, or what a layer hands on) and `x'_k` that of a counterfactual prompt at the same position:
+input embedding, or a layer's output) and `x'_k` that of a counterfactual prompt at the same position:
 
     blank-out               s - s(without x_k)
     AtMan                   s - s(z_hqk -> (1 - f) z_hqk for all h and q)
@@ -10,13 +10,13 @@ input embedding, or what a layer hands on) and `x'_k` that of a counterfactual p
     activation patching     s - s(x_k -> x'_k)
     attribution patching    (x_k - x'_k) . d s / d x_k
 
-All are positive for tokens that speak for the target. AtMan's is the change of the target's loss, `-s`.
+All are positive for tokens that speak for the target. AtMan measures the change of the target's loss, `-s`.
 Where scores are negative, its factor brings them *up* to 0: that is how the method is published. The
 suppression of tokens with similar embeddings, which its authors add for images, is left out. (A bias of the
-scores, such as that of relative positions, is not multiplied.) Patching is the causal standard: it asks the
-model itself, with nothing that it would not meet, and is 0 where the two prompts are the same up to there.
-At the input embeddings it is the prompt with that one token replaced. Attribution patching is its first-
-order estimate, for the cost of one forward and one backward pass and a forward pass of the counterfactual.
+scores, such as that of relative positions, is not multiplied.) Activation patching is the causal standard: it
+only uses vectors that real prompts produce, and is 0 for tokens up to which the two prompts are the same.
+At the input embeddings, it replaces that one token of the prompt. Attribution patching is its first-order
+estimate, for the cost of one forward and one backward pass and a forward pass of the counterfactual.
 
 References:
     Zeiler and Fergus 2014, *Visualizing and understanding convolutional networks*: leaving parts out. Abnar
@@ -66,9 +66,9 @@ def blank_out(
 ) -> Float[Tensor, "batch key"]:
     """How much less likely the prediction gets when one token is missing, in nats; NaN at the query.
 
-    Token `k` is left out, and the others keep their positions, as if `k` were masked in every layer. Not so
-    in a window shorter than the prompt, nor in a model that takes no positions (MPT): there, take
-    `attention_knockout` of "all". With a `replacement` in `k`'s place, the query has a score, too.
+    Token `k` is left out, and the others keep their positions, as if `k` were masked in every layer. This is
+    not so for an attention window shorter than the prompt, nor for a model that takes no positions (MPT):
+    use `attention_knockout` of "all" there. With a `replacement` in `k`'s place, the query has a score, too.
     """
     if replacement is not None:
         check_token(model, "replacement", replacement)
@@ -90,12 +90,12 @@ def blank_out(
 
 
 def _without(model: Any, cached: bool, prompts: Prompts, replacement: int | None) -> Run:
-    """Runs prompts without some of their tokens, in the order of these."""
+    """The function that runs a prompt without each of some tokens, which have to come in ascending order."""
     known = taken_by(model)
     n, device = prompts.ids.shape[1], prompts.ids.device
-    # where nothing is left out, nor computed before, the model's own positions are right
+    # if no token is left out or cached, the model's own positions are right
     first = first_position(model) if "position_ids" in known and (cached or replacement is None) else None
-    asked, past, shared = -1, None, 0  # the cache of the first `shared` tokens of the prompt that was asked
+    asked, past, shared = -1, None, 0  # `past`: the cache of the first `shared` tokens of prompt `asked`
 
     def run(one: int, some: Tensor) -> Tensor:
         nonlocal asked, past, shared
@@ -110,7 +110,7 @@ def _without(model: Any, cached: bool, prompts: Prompts, replacement: int | None
         if replacement is None:
             kept = place != some[:, None]
             ids, place = (each[kept].view(len(some), -1) for each in (ids, place))
-            at = at + (some > prompts.query).long()  # what is left out behind the query moves it up
+            at = at + (some > prompts.query).long()  # a gap behind it moves the query up
         else:
             ids = ids.scatter(1, some[:, None], replacement)
         inputs: dict[str, Any] = {} if first is None else {"position_ids": first + place[:, shared:]}
@@ -125,7 +125,7 @@ def _without(model: Any, cached: bool, prompts: Prompts, replacement: int | None
 
 
 def _copies(past: Any, count: int) -> Any:
-    """A cache of one prompt as one of so many of the same, which may grow."""
+    """A copy of one prompt's cache, repeated `count` times; it may grow without changing the original."""
     past = copy.deepcopy(past)
     past.batch_repeat_interleave(count)
     return past
@@ -134,7 +134,7 @@ def _copies(past: Any, count: int) -> Any:
 def _goes_on_from_its_cache(
     model: Any, ids: Int[Tensor, "1 token"], query: int, logits: Float[Tensor, "1 vocabulary"]
 ) -> bool:
-    """Whether a prompt, gone on with from copies of its own cache, comes to the logits of the whole pass."""
+    """Whether continuing a prompt from copies of its own cache gives the logits of the whole pass."""
     known, n = taken_by(model), ids.shape[1]
     if "past_key_values" not in known:
         return False
@@ -148,7 +148,7 @@ def _goes_on_from_its_cache(
             inputs["past_key_values"] = _copies(past, 2)
             mask = torch.ones_like(ids).expand(2, -1)
             found = logits_of(model, ids[:, start:].expand(2, -1), mask, query - start, **inputs)[:, 0]
-        except Exception:  # whatever a model keeps instead of keys and values, and makes of it
+        except Exception:  # a model whose cache is no keys and values may raise anything
             return False
         if not alike(found, logits.expand_as(found)):
             return False
@@ -157,7 +157,7 @@ def _goes_on_from_its_cache(
 
 @measure
 def atman(model: nn.Module, prompts: Prompts, *, suppression: float = 0.9, batch_size: int = 8) -> Scores:
-    """AtMan: the loss that comes of weakening attention to one token, in nats; `suppression` is its `f`."""
+    """AtMan: the rise of the loss, in nats, when attention to a token is weakened; `suppression` is `f`."""
     check_between(0, 1, suppression=suppression)
 
     def perturb(copies: PerturbedBatch) -> AbstractContextManager[None]:
@@ -174,11 +174,11 @@ def atman(model: nn.Module, prompts: Prompts, *, suppression: float = 0.9, batch
 def attention_knockout(
     model: nn.Module, prompts: Prompts, *, queries: str = "query", batch_size: int = 8
 ) -> Scores:
-    """Attention knockout: how much less likely the prediction gets where it cannot look at a token, in nats.
+    """Attention knockout: how much less likely the prediction gets when a token is hidden, in nats.
 
-    Token `k` is hidden from the "query" that predicts (what others tell it of `k` stays), or from "all" but
-    `k`: in a causal model that is blank-out, unless a window is shorter than the prompt. A model that
-    chooses by the text where to look (DeepSeek V3.2) may have chosen `k` all the same, and sees a key less.
+    Token `k` is hidden from the predicting "query" (which may still read of `k` in other tokens), or from
+    "all" but `k`: in a causal model that is `blank_out`, unless a window is shorter than the prompt. A model
+    that selects keys by the text (DeepSeek V3.2) may have selected `k` all the same, and sees a key less.
     """
     check_one_of(("query", "all"), queries=queries)
     causal = is_causal(model)
@@ -198,13 +198,13 @@ def attention_knockout(
 
     if queries == "all" or not causal:
         return score_drops(model, prompts, perturb, batch_size)
-    # of each copy only the query is computed again, so more of them go together
+    # only the query of each copy is computed again, so more copies fit into a batch
     return score_drops(model, prompts, perturb, 8 * batch_size, changes_from=prompts.query)
 
 
 @measure
 def activation_patching(model: nn.Module, prompts: Prompts, *, layer: int = 0, batch_size: int = 8) -> Scores:
-    """Activation patching, in nats, of input embeddings (`layer` 0) or of what a layer (from 1) hands on."""
+    """Activation patching, in nats, of input embeddings (`layer` 0) or of a layer's output (from 1)."""
     other = prompts.otherwise("activation patching")
     if not layer:
         hold(model, reads_nothing_else)

@@ -1,10 +1,10 @@
-"""One loop for all perturbations: for every change of a prompt, run the model and compare.
+"""One loop for all perturbations: for every change of a prompt, run the model and compare its scores.
 
 Methods differ in what they change (`attnlib.attribution.perturbation`, `attnlib.attribution.surrogate`). In
 a causal model nothing before the perturbed token changes: keys and values of the tokens before the first
 that is perturbed are those of the prompt itself, computed once. That takes about half the operations of a
-forward pass per token. What is cached is what a model's own cache holds for generation, for any kernel and
-also for our `Transformer`.
+forward pass per token. The cache holds what a model's own cache holds in generation, but works for any kernel
+and for attnlib's `Transformer`, too.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from attnlib.models.transformer import Transformer
 from attnlib.undoing import scope
 
 Memory = dict[int, Any]
-"""What a causal model's layers computed attention from, in a pass over some prompts: calls by module."""
+"""The attention calls of a causal model in a pass over some prompts, by the `id` of their module."""
 
 
 Run = Callable[[int, Tensor], Float[Tensor, "change vocabulary"]]
-"""The logits at the query of one prompt, by its place in the batch, under each of some changes."""
+"""A function that gives the logits at the query of one prompt (its row) under each of some changes."""
 
 
 def scores_under(
@@ -52,11 +52,13 @@ def scores_under(
 
 
 class PerturbedBatch(NamedTuple):
-    """What a model is called with: copies of a prompt, a token of each to be perturbed.
+    """Copies of one prompt, in each of which one token is to be perturbed.
 
     Attributes:
-        tokens: of each copy, the position to be perturbed.
-        start: the position from which on the copies are read; the model's cache has what is before.
+        prompt: the prompt's row in the batch.
+        tokens: the position to be perturbed in each copy.
+        start: the first position that the model reads; its cache has what is before.
+        stop: one after the last position that the model reads.
     """
 
     prompt: int
@@ -66,7 +68,7 @@ class PerturbedBatch(NamedTuple):
 
 
 Perturb = Callable[[PerturbedBatch], AbstractContextManager[None]]
-"""The `with` block in which the model is called with copies."""
+"""A function that gives the `with` block in which the model reads the copies."""
 
 
 @torch.no_grad()
@@ -81,7 +83,7 @@ def score_drops(
 ) -> Float[Tensor, "batch token"]:
     """`s - s(token perturbed)`; 0 for tokens that the query cannot see, or that are not among `tokens`.
 
-    A perturbation changes nothing before position `changes_from`.
+    A perturbation must change nothing before position `changes_from`.
     """
     causal = is_causal(model)
     stop = prompts.query + 1 if causal else prompts.ids.shape[1]
@@ -110,7 +112,7 @@ def score_drops(
 
 
 def places(tokens: Int[Tensor, " copy"], length: int, stop: int) -> Bool[Tensor, "copy place"]:
-    """Where tokens stand among the last `length` before `stop`: the queries, say, that are read."""
+    """True at each copy's token, among the `length` positions before `stop`, such as the queries read."""
     return torch.arange(stop - length, stop, device=tokens.device) == tokens[:, None]
 
 
@@ -118,9 +120,9 @@ def places(tokens: Int[Tensor, " copy"], length: int, stop: int) -> Bool[Tensor,
 def prefill_cache(
     model: Any, input_ids: Int[Tensor, "batch token"], query: int, changes_from: int = 0
 ) -> tuple[Memory | None, Float[Tensor, "batch vocabulary"]]:
-    """What a pass computes, to go on from (None of models that cannot), and its logits at the query.
+    """The cache of a pass (None if the model cannot continue from it), and its logits at the query.
 
-    Whether a model can go on from `changes_from` is tried on the first prompt, with nothing perturbed.
+    Whether a model can continue from `changes_from` on is tested on the first prompt, with nothing perturbed.
     """
     memory: Memory = {}
     if not _has_positions(model):
@@ -142,17 +144,17 @@ def _goes_on_alike(
     query: int,
     logits: Float[Tensor, "batch vocabulary"],
 ) -> bool:
-    """Whether the first prompt, gone on with from a position, comes to the logits of the whole pass."""
+    """Whether continuing the first prompt from `start` gives the logits of the whole pass."""
     try:
         with continued_from_cache(model, memory, 0, start, 1) as inputs:
             found = logits_of(model, input_ids[:1, start:], start=query - start, **inputs)[:, 0]
     except Exception:
-        return False  # whatever a model makes of fewer queries than keys
+        return False  # a model may raise anything at fewer queries than keys
     return alike(found, logits[:1])
 
 
 def _looks_alike(model: Any, memory: Memory, input_ids: Int[Tensor, "batch token"]) -> bool:
-    """Whether where queries may look does not depend on the text, which a perturbation changes."""
+    """Whether the masks are independent of the text, which a perturbation changes."""
     if all(map(_same_everywhere, memory.values())):
         return True
     other: Memory = {}
@@ -163,7 +165,7 @@ def _looks_alike(model: Any, memory: Memory, input_ids: Int[Tensor, "batch token
 
 
 def _same_everywhere(call: Any) -> bool:
-    """Whether a mask only says how far back a query may look."""
+    """Whether a mask depends on the distance of query and key only, and adds nothing to visible scores."""
     mask = call.mask
     if mask is None:
         return True
@@ -177,9 +179,9 @@ def _same_everywhere(call: Any) -> bool:
 def continued_from_cache(
     model: nn.Module, memory: Memory | None, row: int, start: int, copies: int
 ) -> Iterator[dict[str, Tensor]]:
-    """Inside the block, the model is called with copies of what stands from `start` on of the prompt `row`.
+    """Let the model continue copies of prompt `row` from position `start`, inside a `with` block.
 
-    It yields what to call the model with beside the tokens. Without `memory`, `start` is 0.
+    Yields the arguments that the model needs besides the tokens. Without `memory`, `start` is 0.
     """
     if not memory or not start:
         yield {}

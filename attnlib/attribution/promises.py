@@ -1,8 +1,8 @@
-"""What a family of measures promises, tried once of every model on a short text before it is asked.
+"""What measures assume about a model, tested once for every model on a short text before it is explained.
 
-A measure that changes what a model computes, or how that is differentiated, stands on how the model computes
-it: that what it hides is hidden, say, or that it reads a token by its embedding alone. What architectures do
-beside is found by what follows from it, not by names.
+A measure that changes what a model computes, or how that is differentiated, relies on such a promise: that a
+hidden token is really hidden, say, or that the model reads a token by its embedding alone. Architectures that
+break a promise are found by the effect on their outputs, not by their names.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from attnlib.models.attention.inputs import keys_hidden
 from attnlib.models.attention.interface import alone, implementations
 
 Broken = Callable[[nn.Module, Int[Tensor, "2 token"]], str | None]
-"""Tries a promise on two texts, which end with the same token, and says what is wrong, if anything is."""
+"""A test of a promise on two texts that end with the same token: an error message, or None if it holds."""
 
 _found: WeakKeyDictionary[nn.Module, dict[Any, str | None]] = WeakKeyDictionary()
 
@@ -32,8 +32,8 @@ _found: WeakKeyDictionary[nn.Module, dict[Any, str | None]] = WeakKeyDictionary(
 def hold(model: nn.Module, broken: Broken, promise: Any = None) -> None:
     """Raise a `ValueError` where a model breaks a promise.
 
-    It is tried once for each model, and again where its modules, precision or kernel are others. Blocks that
-    are open see and change nothing of it, and no random number is drawn.
+    The promise is tested once for each model, and again when its modules, precision or kernel have changed.
+    Open `with` blocks neither see nor change the test, and no random number is drawn.
     """
     kinds = tuple(type(module) for module in model.modules())
     key = promise or broken, kinds, model_dtype(model), frozenset(implementations(model))
@@ -58,7 +58,7 @@ def predicting(model: nn.Module, n: int) -> int:
 
 @torch.no_grad()
 def hides_nothing_else(model: nn.Module, texts: Int[Tensor, "2 token"]) -> str | None:
-    """That a token whose key is hidden from all others says nothing to them."""
+    """Test that a token whose key is hidden from all others has no influence on them."""
     n = texts.shape[1]
     gone = n // 2 - 1
     other = texts[0].where(torch.arange(n, device=texts.device) != gone, texts[1])
@@ -83,7 +83,7 @@ def hides_nothing_else(model: nn.Module, texts: Int[Tensor, "2 token"]) -> str |
 
 @torch.no_grad()
 def reads_nothing_else(model: nn.Module, texts: Int[Tensor, "2 token"]) -> str | None:
-    """That tokens are read by their input embeddings alone."""
+    """Test that a model reads tokens by their input embeddings alone."""
     text, other, at = texts[:1], texts[1:], predicting(model, texts.shape[1])
     there, expected = stream_of(model, other, at)
     with passing(model, lambda _: there.clone()):
@@ -97,7 +97,7 @@ def reads_nothing_else(model: nn.Module, texts: Int[Tensor, "2 token"]) -> str |
 
 
 def hands_gradients_on(model: nn.Module, texts: Int[Tensor, "2 token"]) -> str | None:
-    """That gradients come back through every part of a model, unless it cannot read so short a text."""
+    """Test that gradients flow back through every part of a model, unless it cannot read so short a text."""
     cut = list[str]()
 
     def look(module: nn.Module, given: tuple[Any, ...], output: Any) -> None:
@@ -124,12 +124,12 @@ def hands_gradients_on(model: nn.Module, texts: Int[Tensor, "2 token"]) -> str |
 
 
 def _waves(like: Tensor) -> Tensor:
-    """Numbers of either sign, none of them twice."""
+    """A tensor like the given one, of distinct numbers of either sign."""
     return torch.arange(1, like.numel() + 1, device=like.device).sin().view(like.shape).to(like)
 
 
 def _differentiates(output: Tensor, x: Tensor) -> bool:
-    """Whether anything comes back from what a part computed to what it read."""
+    """Whether a gradient other than 0 flows back from a part's output to its input."""
     if not output.requires_grad:
         return False
     (found,) = torch.autograd.grad((output * _waves(output)).sum(), x, allow_unused=True, retain_graph=True)
@@ -138,20 +138,20 @@ def _differentiates(output: Tensor, x: Tensor) -> bool:
 
 @torch.no_grad()
 def _is_constant(module: nn.Module, given: tuple[Any, ...], x: Tensor, output: Tensor) -> bool:
-    """Whether a part says about the same of other vectors: a choice, of experts say, moves few numbers."""
+    """Whether most of a part's output stays the same for another input, as with a choice of experts."""
     other = x + x.abs().max() / 8 * _waves(x)
     found = module.forward(*(other if each is x else each for each in given))
     return bool((found == output).float().mean() > 0.5)
 
 
 def alike(found: Tensor, expected: Tensor, off: float = 0.0) -> bool:
-    """Whether logits differ by no more than half of the digits of the largest, or `off` of it if more."""
+    """Whether logits agree to half of the digits of the largest, or to the share `off` of it if larger."""
     check_logits(expected)
-    there = expected.isfinite()  # some models rule tokens out
+    there = expected.isfinite()  # some models exclude tokens
     allowed = max(off, half_of_digits(found)) * expected[there].abs().max()
     return bool(((found - expected)[there].abs() <= allowed).all())
 
 
 def half_of_digits(numbers: Tensor) -> float:
-    """How far numbers may be off, relative to the largest of what they are made of."""
+    """The error allowed in numbers, relative to the largest: the square root of their precision."""
     return torch.finfo(numbers.dtype).eps ** 0.5

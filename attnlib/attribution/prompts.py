@@ -12,10 +12,10 @@ is the predicted token `y` whose score is explained, `foil` another one `z` that
     s = log p(y | x_1 ... x_q)        or        log p(y | x_1 ... x_q) - log p(z | x_1 ... x_q)
 
 Without a target it is the model's own prediction. Without a foil, AttnLRP, LRP and ALTI-Logit explain the
-target's logit in place of `s`, and ContextCite its log odds. What only watches attention knows of no target,
-and takes none into account. `counterfactual` is a prompt of the same length that stands for "had it been
-otherwise": each of its tokens is what might have stood in place of the prompt's. Only measures that put one
-in place of the other ask for it; to the others it is nothing.
+target's logit in place of `s`, and ContextCite its log odds. Measures that only watch attention ignore the
+target and the foil. `counterfactual` is a prompt of the same length: each of its tokens might have stood in
+place of the prompt's token at that position. Only measures that put one in place of the other need it; all
+others ignore it.
 
 Scores of padding are 0, and so are those of tokens that the query cannot see.
 
@@ -45,11 +45,11 @@ Method = Callable[..., Float[Tensor, "batch key"]]
 Target = int | Int[Tensor, " batch"] | None
 
 Counterfactual = Int[Tensor, "_ _"] | Int[Tensor, " _"] | None
-"""Tokens of the shape of the prompts'."""
+"""Tokens, of the same shape as the prompts, or None."""
 
 
 class Prompts(NamedTuple):
-    """Prompts of one length, without padding, and what is asked of them.
+    """Prompts of one length, without padding, and the prediction to explain.
 
     Attributes:
         ids: the tokens.
@@ -66,7 +66,7 @@ class Prompts(NamedTuple):
     counterfactual: Int[Tensor, "batch token"] | None = None
 
     def rows(self, rows: list[int] | Int[Tensor, " some"]) -> Prompts:
-        """Some of them."""
+        """The prompts of some rows of the batch."""
         asked = (self.target, self.foil, self.counterfactual)
         target, foil, counterfactual = (None if given is None else given[rows] for given in asked)
         return Prompts(self.ids[rows], self.query, target, foil, counterfactual)
@@ -81,7 +81,7 @@ class Prompts(NamedTuple):
         return self.counterfactual
 
     def aimed(self, logits: Float[Tensor, "batch vocabulary"]) -> Prompts:
-        """The same, with the prediction that these logits make as the target, where none was given."""
+        """These prompts, with the prediction that the logits make as the target, if none was given."""
         check_logits(logits)
         size = logits.shape[-1]
         for name, given in (("target", self.target), ("foil", self.foil)):
@@ -97,16 +97,16 @@ class Prompts(NamedTuple):
         return chosen if self.foil is None else chosen - log_p.gather(1, self.foil[:, None])[:, 0]
 
     def margin(self, logits: Float[Tensor, "batch vocabulary"]) -> Float[Tensor, " batch"]:
-        """The logit of the target, or how far it is above the foil's, of prompts that are `aimed`."""
+        """The logit of the target, or its difference to the foil's, of prompts that are `aimed`."""
         assert self.target is not None
-        if self.foil is not None:  # the normalisation of `score` falls out
+        if self.foil is not None:  # the normalisation of `score` cancels
             return self.score(logits)
         chosen = logits.gather(1, self.target[:, None])[:, 0]
         return chosen.to(torch.promote_types(chosen.dtype, torch.float32))
 
 
 def check_logits(logits: Tensor) -> None:
-    """Raise a `ValueError` for logits that are NaN or infinite; those of a token may be -infinite."""
+    """Raise a `ValueError` for logits that are NaN or +infinity; -infinity (excluded tokens) is allowed."""
     if not bool((logits < torch.inf).all()):
         raise ValueError(
             "the model's logits are no finite numbers (NaN or infinity), so there is nothing to explain: "
@@ -115,7 +115,7 @@ def check_logits(logits: Tensor) -> None:
 
 
 def check_token(model: nn.Module, name: str, token: int) -> None:
-    """Raise a `ValueError` for a token, given as `name`, that `model` does not read."""
+    """Raise a `ValueError` if a token, the argument `name`, is not in the model's vocabulary."""
     size = vocabulary_of(model)
     check_between(0, math.inf if size is None else size - 1, **{name: token})
 
@@ -167,7 +167,7 @@ def by_length(
     foil: Target,
     counterfactual: Counterfactual = None,
 ) -> Iterator[tuple[Place, Prompts]]:
-    """A batch without its padding: prompts of one length at a time, so that each is what it is alone."""
+    """A batch without its padding: prompts of one length at a time, so that results are as for each alone."""
     input_ids, attention_mask = check_prompt(model, input_ids, attention_mask)
     device, aims = input_ids.device, list[Tensor | None]()
     if isinstance(counterfactual, Tensor):
@@ -201,8 +201,8 @@ def by_length(
 def padded(
     parts: list[tuple[Place, Tensor]], input_ids: Int[Tensor, "batch token"]
 ) -> Float[Tensor, "batch token"]:
-    """Scores back in their places, and 0 in those of padding."""
+    """The scores of all parts at their places in the batch, and 0 at padding."""
     scores = parts[0][1].new_zeros(input_ids.shape, device=parts[0][0].row.device)
     for place, part in parts:
-        scores[place] = part.to(scores.device)  # of a model that is split over several
+        scores[place] = part.to(scores.device)  # a model may be split over several
     return scores

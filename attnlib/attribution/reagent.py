@@ -1,18 +1,18 @@
-r"""A measure that puts other tokens in the place of many at once, until it can tell which are enough.
+r"""ReAGent: replace many tokens at once, again and again, until it is clear which tokens are sufficient.
 
 With `p` the probability of the target (with a foil, `p_y / (p_y + p_z)`), `R` a random share of the tokens
-and `p(R)` that of the prompt in which other tokens stand at `R`, ReAGent starts at random `s` and goes on by
+and `p(R)` the probability after the tokens at `R` are replaced, ReAGent starts at random `s` and iterates
 
     s_k  <-  s_k + (2 [k in R] - 1) logit((1 + p - p(R)) / 2),        score of k = exp s_k / sum_j exp s_j
 
-so that what is lost speaks for the tokens that were replaced, and against those that were not. A run ends as
-soon as the tokens with the largest `s` are enough: all others replaced, the target ranks as high as in the
-whole prompt. Scores are means over several runs.
+so that a loss of probability raises the tokens that were replaced, and lowers the others. A run ends as soon
+as the tokens with the largest `s` are sufficient: with all others replaced, the target ranks as high as in
+the whole prompt. Scores are means over several runs.
 
-What differs from the paper: there a masked language model (RoBERTa) fills a place, and here a token of the
-same prompt, any but that which stands there: no second model is needed, and none has to share a vocabulary.
-There the target is the model's own prediction, and is to be among the first 3 of some 50,000 words. And here
-a run ends after `steps` at the latest; the authors' code allows 3,000 and more.
+Differences from the paper: its replacements come from a masked language model (RoBERTa); here, they are
+different tokens of the same prompt, so that no second model with the same vocabulary is needed. Its target is
+the model's own prediction, which has to stay among the first 3 of some 50,000 words. And here, a run ends
+after `steps` at the latest; the authors' code allows 3,000 and more.
 
 References:
     Zhao and Shan 2024, *ReAGent: a model-agnostic feature attribution method for generative language models*,
@@ -35,10 +35,10 @@ from attnlib.models.attention.forward import logits_of
 from attnlib.models.causal import is_causal
 
 NEARLY = 1e-6
-"""How near to 0 and 1 a number comes before its logit is taken."""
+"""Numbers are kept this far from 0 and 1 before their logit is taken."""
 
 ENOUGH = 0.3
-"""The share of the tokens that are to be enough."""
+"""The share of the tokens, those with the largest `s`, that has to be sufficient."""
 
 
 @measure
@@ -53,9 +53,10 @@ def reagent(
     seed: int = 0,
     batch_size: int = 32,
 ) -> Float[Tensor, "batch key"]:
-    """ReAGent: how a prompt's tokens share in what matters, from 0 to 1; those of a prompt sum to 1.
+    """ReAGent: the importance of each token, from 0 to 1; a prompt's scores sum to 1.
 
-    Each token is in `R` with chance `replaced`. What is drawn is the same for all prompts of a length.
+    Each token is in `R` with probability `replaced`. The random draws are the same for all prompts of a
+    length.
     """
     check_at_least(1, runs=runs)
     check_between(0, 1, replaced=replaced)
@@ -75,7 +76,7 @@ def reagent(
         aimed = prompts._replace(ids=ids).aimed(logits)
         whole, rank = _answer(aimed, logits)
         prompt = torch.arange(len(ids), device=ids.device).repeat_interleave(runs)
-        run = torch.arange(runs, device=ids.device).repeat(len(ids))  # and its prompt: those that go on
+        run = torch.arange(runs, device=ids.device).repeat(len(ids))  # the runs that go on
         s = drawn().to(whole).repeat(len(ids), 1, 1)
         for _ in range(steps):
             some, gone = aimed.rows(prompt), drawn()[run] < replaced
@@ -97,7 +98,7 @@ def reagent(
 def _answer(
     prompts: Prompts, logits: Float[Tensor, "row vocabulary"]
 ) -> tuple[Float[Tensor, " row"], Int[Tensor, " row"]]:
-    """`p` of prompts that are `aimed`, and how many tokens are before the target."""
+    """`p` of prompts that are `aimed`, and how many tokens rank above the target."""
     assert prompts.target is not None
     score = prompts.score(logits)
     before = (logits > logits.gather(1, prompts.target[:, None])).sum(1)
@@ -107,9 +108,9 @@ def _answer(
 def _exchanged(
     ids: Int[Tensor, "row token"], gone: Bool[Tensor, "row token"], chance: Float[Tensor, "row token"]
 ) -> Int[Tensor, "row token"]:
-    """Prompts with another of their own tokens where one is gone, drawn by `chance`; the same without one."""
+    """Prompts with `gone` tokens replaced by different ones of the same prompt, if any, drawn by `chance`."""
     ordered = ids.sort(1).values
     low, high = (torch.searchsorted(ordered, ids, right=right) for right in (False, True))
-    at = (chance * (ids.shape[1] - (high - low))).long()  # counted without the same token's places
+    at = (chance * (ids.shape[1] - (high - low))).long()  # counted among different tokens only
     at = at + (at >= low) * (high - low)
     return torch.where(gone, ordered.gather(1, at.clamp(max=ids.shape[1] - 1)), ids)

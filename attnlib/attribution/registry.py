@@ -1,4 +1,4 @@
-"""Every measure of attribution by name, and all of them asked in one way."""
+"""Every measure of attribution by name, and one function to evaluate any of them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ METHODS: dict[str, Method] = {
     "KernelSHAP": surrogate.kernel_shap,
     "ReAGent": reagent.reagent,
 }
-"""Name -> function, of the signature in `attnlib.attribution.prompts`; a plain name before its variants."""
+"""The measures by name, with the signature of `attnlib.attribution.prompts`; variants after the plain one."""
 
 SIGNED = (
     "ALTI-Logit",
@@ -58,15 +58,15 @@ SIGNED = (
     "ContextCite",
     "KernelSHAP",
 )
-"""Those whose scores may be below 0, for tokens that speak against the target. All others only say how much,
-not which way: beside them, take the absolute value of these."""
+"""The methods whose scores may be below 0, for tokens that speak against the target. Scores of all others
+have no sign: to compare the two kinds, take the absolute value of these."""
 
 Methods = str | Method | Iterable[str | Method] | Mapping[str, str | Method]
-"""Names of `METHODS`, functions of a reader's own with the same signature, or both; or such by a new name."""
+"""Names of `METHODS`, your own functions of the same signature, or both; a mapping gives new names."""
 
 
 def named(methods: Methods) -> dict[str, Method]:
-    """Methods by name; a function's is its own."""
+    """The methods by name; a function goes by its `__name__`."""
     demand = "methods must be names of METHODS, or functions, each by a name of its own"
     check(isinstance(methods, str | Iterable) or callable(methods), demand, methods)
     if isinstance(methods, Mapping):
@@ -108,15 +108,15 @@ def attributions(
         target: the predicted token (one for all, or one each); the model's own prediction by default.
         foil: explain the target's score minus that of this token.
         counterfactual: what might have stood in `input_ids`' place, token by token; see
-            `attnlib.attribution.prompts`. Methods that need it say so.
+            `attnlib.attribution.prompts`. Patching raises a `ValueError` without it.
 
     Returns:
-        A score per token, by method. Higher: drew more on it; of those in `SIGNED`, below 0: it speaks
-        against the target. NaN where a method cannot say (blank-out at the query).
+        A score per token, by method. A higher score means that the prediction drew more on the token; below
+        0 (methods in `SIGNED`), the token speaks against the target. NaN: no score (blank-out at the query).
 
     Raises:
-        ValueError: there is no such method; the model cannot give it; or tokens, positions or, of methods
-            that look at it, a target are out of range.
+        ValueError: there is no such method; the model does not allow it; or tokens, positions or, for methods
+            that use it, a target are out of range.
     """
     chosen, one = named(methods), getattr(input_ids, "ndim", 2) == 1
     ids = input_ids[None] if one else input_ids

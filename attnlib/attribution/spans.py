@@ -1,25 +1,25 @@
-r"""What a whole answer drew on: any measure, of a span of tokens in place of one.
+r"""What a whole answer drew on: any measure, applied to a span of tokens in place of one token.
 
-With `t_1 ... t_n` the tokens, of which those from `w` on were written, `a_i(k)` what a measure says of token
+With `t_1 ... t_n` the tokens, of which those from `w` on were written, `a_i(k)` a measure's score of token
 `k` for the prediction of token `i`, and `S` the span,
 
     directly        1/|S| sum over i in S of a_i(k)                   k before the span
     through hops    1/|S| sum over i in S of P_i(k)                   k in the prompt
 
-For measures in nats that is the log-probability of the whole span, per token. A written token itself drew on
-the prompt. Hops pass on what an answer drew on it: of the shares `b_i(k) = |a_i(k)| / sum of |a_i|`,
+For measures in nats, that explains the log-probability of the whole span, per token. A written token itself
+drew on the prompt. Hops pass its share on to the prompt: with the shares `b_i(k) = |a_i(k)| / sum of |a_i|`,
 
     P_i(k) = b_i(k) + sum over written j before i of b_i(j) P_j(k),
 
-so that an answer's shares of the prompt sum to 1, whatever was written in between, unless a measure names
-nothing at all (then to less). With `B` the shares of the prompt and `L` those of what was written,
+so that an answer's shares of the prompt sum to 1, whatever was written in between, unless a measure gives all
+tokens 0 (then to less). With `B` the shares of the prompt and `L` those of the written tokens,
 `P = (I - L)^-1 B`: all chains at once.
 
-The token that stands where `i` is predicted is left out of these shares, or counted (`own`). A residual
-connection hands it on whole, so that rollout, say, puts it first whether it says something or not, and hops
-then lead from every token to the one before. Left out, chains through it are lost: in a walk through a table,
-where each symbol is found by the one before, all of them. Blank-out has no number for that token (NaN): hops
-count it as nothing, and directly the last token before a span has none.
+The token before `i`, at whose position `i` is predicted, is left out of these shares, or counted (`own`). The
+residual connection carries it on whole, so that rollout, say, ranks it first whether it matters or not, and
+hops then lead from every token to the one before. If it is left out, chains through it are lost: all chains,
+in a walk through a table, where each symbol is found by the one before. `blank_out` gives that token NaN,
+which hops count as 0; without hops, the last token before a span then has no score.
 
 Source:
     Pan et al. 2026, *Towards Long-Horizon Interpretability* (FlashTrace): spans, and hops, there of the span
@@ -49,9 +49,9 @@ from attnlib.options import plain_options
 def token_attributions(
     model: nn.Module, input_ids: Int[Tensor, " text"], span: tuple[int, int], methods: Methods
 ) -> dict[str, Float[Tensor, "row token"]]:
-    """What each token of a span drew on: `a` of the module, a row per token, 0 from the token itself on.
+    """What each token of a span drew on, by method: `a_i` as a row per token `i`, and 0 from `i` on.
 
-    The span is its first token, and the one after its last. No method may need a counterfactual.
+    The span is (first, one after the last), as positions. No method may need a counterfactual.
     """
     first, stop = _check_span(span, input_ids)
     if not is_causal(model):
@@ -77,18 +77,18 @@ def span_attributions(
     Args:
         model: causal, as in `attributions`.
         input_ids: the prompt and what was written.
-        span: its first token, and the one after its last.
-        methods: as in `attributions`, but for such as need a counterfactual.
-        written: where the written text begins: then through hops, and scores are of the prompt; by default
-            directly, and scores are of all tokens before the span.
-        own: whether hops also lead through the token that stands where one is predicted.
+        span: the position of its first token, and the one after its last.
+        methods: as in `attributions`, but none that needs a counterfactual.
+        written: the position where the written text begins: scores then go through hops, to the prompt; by
+            default they are direct, for all tokens before the span.
+        own: whether hops also lead through the token before each predicted one.
 
     Returns:
-        A score per token, by method: see the module.
+        A score per token, by method: see the module's docstring.
 
     Raises:
-        ValueError: there is no such span, or nothing before it; the written text begins behind the span; the
-            model is not causal; or as in `attributions`.
+        ValueError: there is no such span, or nothing before it; the written text begins after the span does;
+            the model is not causal; or as in `attributions`.
     """
     start, stop = _check_span(span, input_ids)
     check_between(1, start, written=written)
@@ -102,9 +102,9 @@ def span_attributions(
 def through_hops(
     rows: Float[Tensor, "written token"], written: int, *, own: bool = False
 ) -> Float[Tensor, "written prompt"]:
-    """What each written token drew on the prompt, through all that was written before: `P` of the module.
+    """What each written token drew on the prompt, through all that was written before: `P_i` in row `i`.
 
-    What is no number in `rows` counts as nothing.
+    NaN and infinity in `rows` count as 0.
     """
     shares = rows.cpu().double().nan_to_num(0.0, 0.0, 0.0).abs().tril(written - 2 + own)
     shares = shares / shares.sum(1, keepdim=True).clamp_min(torch.finfo(torch.float64).tiny)
@@ -113,7 +113,7 @@ def through_hops(
 
 
 def _check_span(span: tuple[int, int], input_ids: Int[Tensor, " text"]) -> tuple[int, int]:
-    """A span of a text that has something before it; `ValueError` for another, or what is no text."""
+    """The span as two positions; a `ValueError` for no single text, or a span with no token before it."""
     one = isinstance(input_ids, Tensor) and input_ids.ndim == 1
     check(one, "input_ids must be one text, a tensor [token]", getattr(input_ids, "shape", input_ids))
     n = len(input_ids)
@@ -128,7 +128,7 @@ def _check_span(span: tuple[int, int], input_ids: Int[Tensor, " text"]) -> tuple
 def _rows(
     model: nn.Module, ids: Int[Tensor, "1 token"], predicted: list[int], methods: dict[str, Method]
 ) -> dict[str, Float[Tensor, "row token"]]:
-    """What methods say of the tokens before each predicted one, 0 from it on, in as few passes as can be."""
+    """The scores of the tokens before each predicted one, and 0 from it on, in as few passes as possible."""
     n = ids.shape[1]
     together = {
         name: SimpleNamespace(of_attention=partial(_of_rows, method, predicted))
@@ -156,7 +156,7 @@ def _rows(
 def _of_rows(
     method: Method, predicted: list[int], attention: Float[Tensor, "1 layer query key"], query: int
 ) -> Float[Tensor, "row token"]:
-    """What a method that only watches attention says of each prediction, from one pass over the text."""
+    """The scores that a method of attention alone gives each prediction, from one pass over the text."""
     n = attention.shape[-1] + 1
     parts = [method.of_attention(attention[:, :, :at, :at], at - 1)[0] for at in predicted]  # type: ignore[attr-defined]
     return torch.stack([nn.functional.pad(part, (0, n - len(part))) for part in parts])

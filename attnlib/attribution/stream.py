@@ -1,6 +1,6 @@
 """A model's residual stream, at the place where a measure reads it, differentiates by it, or changes it.
 
-Place 0 is the input embeddings, before positions are added; place `l` is what layer `l` (from 1) hands on.
+Place 0 is the input embeddings, before positions are added; place `l` is the output of layer `l` (from 1).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Stream = Float[Tensor, "batch token width"]
 
 
 class Hook(NamedTuple):
-    """A function that a module calls; `before` the module, it gets what is given by name, too."""
+    """A module's forward hook. If it runs `before` the module, it gets the keyword arguments, too."""
 
     module: nn.Module
     function: Callable[..., Any]
@@ -36,7 +36,7 @@ class Hook(NamedTuple):
 
 @scope
 def hooked(hooks: Iterable[Hook]) -> Iterator[None]:
-    """Hooks of modules inside a `with` block, for this thread alone: others may use the model meanwhile."""
+    """Set hooks inside a `with` block, for this thread alone: other threads may use the model meanwhile."""
     thread, made = get_ident(), list[tuple[nn.Module, Callable]]()
 
     def here(function: Callable, *given: Any) -> Any:
@@ -53,7 +53,7 @@ def hooked(hooks: Iterable[Hook]) -> Iterator[None]:
     with undone(remove):
         for module, function, before in hooks:
             function = partial(here, function)
-            made.append((module, function))  # which finds it again, also where its handle got lost
+            made.append((module, function))  # to find it again, even if its handle is lost
             if before:
                 module.register_forward_pre_hook(function, with_kwargs=True)
             else:
@@ -87,7 +87,7 @@ def stream_of(
     there = list[Tensor]()
 
     def keep(stream: Tensor) -> Tensor:
-        there.append(stream.clone())  # what is handed on, some models change in place
+        there.append(stream.clone())  # some models change the stream in place
         return stream
 
     with evaluating(model), passing(model, keep, layer):
@@ -98,9 +98,9 @@ def stream_of(
 
 @scope
 def differentiating(model: nn.Module) -> Iterator[None]:
-    """Passes of the model can be differentiated inside a `with` block, also where inference mode is on.
+    """Let passes of the model be differentiated inside a `with` block, even if inference mode is on.
 
-    What transformers asserts of a backward pass (Reformer: that it is in training) becomes a `ValueError`.
+    A failed assertion of transformers (Reformer's: that the model is in training) becomes a `ValueError`.
     """
     try:
         with torch.inference_mode(False), torch.enable_grad(), evaluating(model):
@@ -108,7 +108,7 @@ def differentiating(model: nn.Module) -> Iterator[None]:
     except AssertionError as error:
         *_, (frame, _) = traceback.walk_tb(error.__traceback__)
         if not frame.f_globals.get("__name__", "").startswith("transformers."):
-            raise  # of a hook, or of a model of the caller's own
+            raise  # from a hook, or from the caller's own model
         raise ValueError(f"{type(model).__name__} cannot be differentiated as it is used: {error}") from error
 
 
@@ -118,7 +118,7 @@ def slope(
     layer: int = 0,
     of: Callable[[Prompts, Tensor], Float[Tensor, " batch"]] = Prompts.score,
 ) -> tuple[Stream, Stream]:
-    """The stream `x` and the gradient `d s / d x`, or that of another function `of` prompts and logits."""
+    """The stream `x` and the gradient `d s / d x`; a function `of` prompts and logits may replace `s`."""
     ((x, gradient),) = slopes(model, prompts.ids, [prompts], layer, of)
     return x, gradient
 
@@ -130,16 +130,16 @@ def slopes(
     layer: int = 0,
     of: Callable[[Prompts, Tensor], Float[Tensor, " batch"]] = Prompts.score,
 ) -> list[tuple[Stream, Stream]]:
-    """`slope` of several questions about texts that begin alike: one pass there, and one back for each.
+    """`slope` of several prompts that are beginnings of `ids`: one forward pass, and one backward pass each.
 
-    Where a question does not have all of the tokens of `ids`, the model has to be causal.
+    If a prompt does not have all of the tokens of `ids`, the model has to be causal.
     """
     there, first = list[Tensor](), min(prompts.query for prompts in asked)
     found = list[tuple[Tensor, Tensor]]()
 
     def leaf(stream: Tensor) -> Tensor:
         there.append(stream.detach().requires_grad_())
-        return there[-1].clone()  # which some models go on to change in place
+        return there[-1].clone()  # some models change it in place
 
     with differentiating(model), passing(model, leaf, layer):
         every = logits_of(model, ids.clone(), start=first)
@@ -153,7 +153,7 @@ def slopes(
 
 
 def gradient_of(model: nn.Module, score: Float[Tensor, ""], stream: Stream, again: bool = False) -> Stream:
-    """`d score / d stream`; `again` if another one is asked of the same pass."""
+    """`d score / d stream`; `again` keeps the graph, for another gradient of the same pass."""
     try:
         (found,) = torch.autograd.grad(score, stream, retain_graph=again)
     except torch.OutOfMemoryError:
@@ -164,7 +164,7 @@ def gradient_of(model: nn.Module, score: Float[Tensor, ""], stream: Stream, agai
 
 
 def _check_stream(model: nn.Module, there: list[Tensor], ids: Int[Tensor, "batch token"]) -> None:
-    """Raise a `ValueError` where no stream passed, or one that is not of the prompts' tokens, one by one."""
+    """Raise a `ValueError` unless a stream passed, with one vector for each token of the prompts."""
     if not there:
         raise ValueError(
             f"{type(model).__name__} reads these tokens without the part of it that would hand on the stream."

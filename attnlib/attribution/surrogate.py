@@ -1,20 +1,21 @@
-r"""Measures that hide many tokens at once, again and again, and fit a sum of scores to what is answered.
+r"""Surrogate measures: hide many random sets of tokens and fit a linear model of scores to the answers.
 
 A token that is left out is hidden as a key from every other token, in all layers, and the others keep their
-positions: of one token alone, that is blank-out. With `v(S)` the answer on the tokens `S`, `N` the `n` that
-can be left out (what the query sees, but for itself) and `1_S` their row of ones and zeros,
+positions; for a single token, that is `blank_out`. With `v(S)` the answer when only the tokens `S` stay, `N`
+the `n` tokens that can be left out (all that the query sees but itself), `1_S` their row of ones and zeros,
 
     ContextCite    argmin_a,b    mean_S (v(S) - b - 1_S . a)^2 / 2 + c |sd a|_1           S random halves
     KernelSHAP     argmin_a      sum_S w(S) (v(S) - v({}) - 1_S . a)^2,   sum a = v(N) - v({})
 
     w(S) = (n - 1) / (C(n, |S|) |S| (n - |S|)),  C a binomial coefficient
 
-Most of ContextCite's scores are 0: its penalty is for contexts of which few parts matter. `sd` is the
-deviation of each column of `1_S`, and `c` a share of that of the answers, so that their unit changes no order
-(the authors' `c` is a number). Its `v` is a logit, log p - log(1 - p), or the margin over a foil. That of
-KernelSHAP is the score `s` of all measures. Of all subsets it gives Shapley values: the mean over all orders
-of what a token adds to those before it. Where there are too many, sizes are drawn in proportion to what the
-kernel gives all sets of a size, and every set comes with its complement; then all weigh the same.
+Most of ContextCite's scores are 0: its penalty assumes that few parts of a context matter. `sd` is the
+standard deviation of each column of `1_S`, and `c` a share of that of the answers, so that the answers' unit
+does not change the ranking (the authors' `c` is a number). ContextCite's `v` is a logit, log p - log(1 - p),
+or the margin over a foil; KernelSHAP's is the score `s` of `attnlib.attribution.prompts`. On all subsets,
+KernelSHAP gives Shapley values: the mean over all orders of what a token adds to those before it. Where there
+are too many subsets, sizes are drawn in proportion to the kernel's total weight of each size, and every set
+comes with its complement; then all weigh the same.
 
 References:
     Cohen-Wang et al. 2024, *ContextCite: attributing model generation to context*, section 3 (there, parts
@@ -44,15 +45,15 @@ from attnlib.models.attention.interface import alone
 from attnlib.models.causal import is_causal
 
 PENALTY = 0.01
-"""ContextCite's `c`, in deviations of the answers."""
+"""ContextCite's `c`, in standard deviations of the answers."""
 
 Scores = Float[Tensor, "batch key"]
 
 Kept = Bool[np.ndarray, "variant player"]
-"""Which of the tokens that can be left out stay."""
+"""Which of the tokens that can be left out stay, in each variant of a prompt."""
 
 Answer = Callable[[Prompts, Tensor], Float[Tensor, " batch"]]
-"""`v`, of prompts that are aimed, and logits."""
+"""The function `v`, of prompts (see `Prompts.aimed`) and logits."""
 
 
 @measure
@@ -66,7 +67,7 @@ def context_cite(
 ) -> Scores:
     """ContextCite, in nats of the logit; positive for tokens that speak for the target.
 
-    The random halves, `ablations` of them, are the same for all prompts of a length.
+    The random halves, `ablations` in number, are the same for all prompts of a length.
     """
     check_at_least(1, ablations=ablations)
     seen = players(model, prompts)
@@ -79,10 +80,10 @@ def context_cite(
 def kernel_shap(
     model: nn.Module, prompts: Prompts, *, samples: int = 128, seed: int = 0, batch_size: int = 32
 ) -> Scores:
-    """KernelSHAP, in nats; the sum of scores is what all tokens together add.
+    """KernelSHAP, in nats; a prompt's scores sum to `v(N) - v({})`.
 
-    Beside none and all of the tokens there are `samples` subsets, in pairs with what they leave out, the same
-    for all prompts of a length; or all subsets, if there are no more.
+    Besides the empty and the full set, `samples` subsets are drawn, in pairs of a set and its complement, the
+    same for all prompts of a length; if there are no more than `samples`, all subsets are taken.
     """
     check_at_least(2, samples=samples)
     seen = players(model, prompts)
@@ -97,14 +98,14 @@ def _fitted(
     v: Float[Tensor, "batch variant"],
     fit: Callable[[np.ndarray], np.ndarray],
 ) -> Scores:
-    """The scores that are fitted to each prompt's answers, in their tokens' places."""
+    """The scores fitted to each prompt's answers, at the positions of their tokens."""
     found = v.new_zeros(prompts.ids.shape)
     found[:, seen] = torch.as_tensor(np.stack([fit(row) for row in v.cpu().double().numpy()])).to(v)
     return found
 
 
 def players(model: nn.Module, prompts: Prompts) -> list[int]:
-    """`N`: the places of the tokens that can be left out."""
+    """`N`: the positions of the tokens that can be left out."""
     stop = prompts.query + 1 if is_causal(model) else prompts.ids.shape[1]
     found = [place for place in range(stop) if place != prompts.query]
     check(found, "ablations must have at least 2 tokens", 1)
@@ -121,13 +122,13 @@ def answers(
     *,
     batch_size: int = 32,
 ) -> Float[Tensor, "batch variant"]:
-    """`v(S)`, read `of` the logits of every prompt, for the sets `S` that are `kept` of the places `seen`."""
+    """`v(S)` of every prompt: `of` its logits, for each row `S` of `kept`, a subset of the places `seen`."""
     stop = max([*seen, prompts.query]) + 1
     ids = prompts.ids[:, :stop]
     gone = torch.zeros(len(kept), stop, dtype=torch.bool, device=ids.device)
     gone[:, seen] = torch.from_numpy(~kept).to(ids.device)
     texts = torch.stack([ids[0], ids[0].roll(1)])
-    with alone(), evaluating(model):  # of this length: some choose where to look in long texts only
+    with alone(), evaluating(model):  # some models choose where to look, but in long texts only
         if message := hides_nothing_else(model, texts):
             raise ValueError(message)
 
@@ -143,13 +144,13 @@ def answers(
 
 
 def _from_others(gone: Bool[Tensor, "copy key"], call: AttentionCall) -> Bool[Tensor, "copy 1 query key"]:
-    """Tokens that are gone see themselves, so that every query has a key; nobody else sees them."""
+    """Hide the tokens that are gone from all others; each still sees itself, so that no query lacks a key."""
     itself = torch.eye(gone.shape[1], dtype=torch.bool, device=gone.device)[-call.query.shape[2] :]
     return (gone[:, None] & ~itself)[:, None]
 
 
 def logit(prompts: Prompts, logits: Float[Tensor, "batch vocabulary"]) -> Float[Tensor, " batch"]:
-    """ContextCite's `v`."""
+    """ContextCite's `v`: the log odds of the target, or its margin over the foil."""
     assert prompts.target is not None
     if prompts.foil is not None:
         return prompts.score(logits)
@@ -159,25 +160,25 @@ def logit(prompts: Prompts, logits: Float[Tensor, "batch vocabulary"]) -> Float[
 
 
 def halves(count: int, n: int, seed: int) -> Kept:
-    """Random halves: every one of `n` tokens stays in each of them with a chance of 1/2."""
+    """Random halves of `n` tokens: each token stays with probability 1/2."""
     return np.random.default_rng([seed, n]).random((count, n)) < 0.5
 
 
 def sparse(kept: Kept, v: Float[np.ndarray, " variant"], penalty: float) -> Float[np.ndarray, " player"]:
-    """ContextCite's scores of one prompt; see the module."""
+    """ContextCite's scores of one prompt; see the module's docstring."""
     sd = kept.std(0)
     scale = np.where(sd > 0, sd, 1.0)
     if not v.std() > 1e-9 * np.abs(v).max():
-        return np.zeros(kept.shape[1])  # rounding is no answer
+        return np.zeros(kept.shape[1])  # the answers differ by rounding only
     from sklearn.linear_model import Lasso  # type: ignore[import-untyped]
 
-    lasso = Lasso(alpha=penalty, tol=1e-8, max_iter=100_000, random_state=0)  # or numpy's own moves on
+    lasso = Lasso(alpha=penalty, tol=1e-8, max_iter=100_000, random_state=0)  # None moves numpy's own
     lasso.fit((kept - kept.mean(0)) / scale, (v - v.mean()) / v.std())
     return lasso.coef_ * v.std() / scale
 
 
 def coalitions(samples: int, n: int, seed: int) -> tuple[Kept, Float[np.ndarray, " between"]]:
-    """Subsets for KernelSHAP, none and all of the tokens first, and what each of the others weighs."""
+    """Subsets for KernelSHAP, the empty and the full one first, and the weights of the others."""
     ends = np.array([[False], [True]]).repeat(n, 1)
     size = np.arange(1, n)
     if n < 2:

@@ -1,11 +1,11 @@
-"""Methods of attribution against ground truth: programs that are drawn, compiled and asked about.
+"""A benchmark of attribution methods against ground truth: random programs, compiled to transformers.
 
-Who enters a method needs `benchmark` alone, and who enters a metric `benchmark_metric`. The modules behind
-them, from the bottom up:
+To evaluate a method, call `benchmark`; to evaluate a faithfulness metric, `benchmark_metric`. The modules
+behind them, from the bottom up:
 
     programs       what a program computes, reads, and which tokens cause its output
     population     the distribution that programs are drawn from: `draw(seed)`
-    compiling      a program as an exact transformer, in one of several disguises
+    compiling      a program as an exact transformer, whose weights may be disguised
     questions      predictions with known sources, and how well scores find them
     scoring        a number per program and method; statistics over programs
     exporting      a causal program as a GPT-2 of transformers

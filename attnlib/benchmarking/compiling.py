@@ -1,22 +1,23 @@
-r"""A program as a transformer that computes it exactly, in one of several disguises.
+r"""A program as a transformer that computes it exactly, with weights that may be disguised.
 
 The transformer is `attnlib.models.transformer.Transformer`: pre-norm, learned positions, ReLU. In float64,
-its most likely class is the value of the program's output at every token (`wrong_outputs` counts where it is
-not).
+its most likely class is the program's output at every token but the first (`wrong_outputs` counts errors).
 
 **Variables** are one-hot in channels of their own, so that $|x|^2$ is the same at every token. Two channels
-hold $\pm C$, so that layer normalization divides every token by nearly the same number, which is measured and
-undone by its weight. Sixteen channels hold minus the sum of all that is written, so that the mean stays 0.
+hold $\pm C$, so that layer normalization divides every token by nearly the same number; this number is
+measured, and the normalization's weight undoes it. Sixteen channels hold minus the sum of everything that is
+written to the residual stream, so that the mean stays 0.
 
-**The token of the beginning** attends to itself alone, so that its variables are the same in all inputs.
-They are subtracted from keys and values, so that no variable of this token is selected or copied by accident.
-Attention that has nothing to select rests on it (an attention sink), and counts are compared with it: of $c$
-selected keys of equal scores and the beginning, the beginning gets the share $1 / (c + 1)$.
+**The start token** attends to itself alone, so that its variables are the same in all inputs. They are
+subtracted from keys and values, so that no variable of this token is selected or copied by accident. It is
+the attention sink of queries that select no key, and it makes counting possible: if $c$ selected keys and the
+start token have equal scores, the start token gets the attention $1 / (c + 1)$.
 
-**A head** scores a selected key higher by `SHARPNESS`, and of several selected keys the first or the last.
+**A head** gives a selected key a score higher by `SHARPNESS`; if it copies the first or the last of several
+selected keys, each next key in that order differs by `STEP`.
 **A lookup** has a hidden unit for each pair of values, $\max(0, \frac43 (u + v) - \frac53)$: 1 for that pair
-and 0 for all others, with a margin to the kink of the ReLU. **A count** is the sum of steps of the share of
-the beginning; the share's own channel is erased by the block that reads it.
+and 0 for all others, with a margin to the kink of the ReLU. **A count** is a sum of step functions of the
+attention on the start token; the feed-forward block that reads this attention erases its channel.
 
 **Disguises** change the weights and not the function (`Disguise`).
 """
@@ -35,19 +36,19 @@ from attnlib.benchmarking.programs import COPY, COUNT, ONE_KEY, Program
 from attnlib.models.transformer import Layer, Transformer, TransformerConfig
 
 SHARPNESS = 24.0
-"""How much higher the score of a selected key is; e^-24 is 4e-11."""
+"""How much higher the score of a selected key is than that of another key; e^-24 is 4e-11."""
 
 STEP = 14.0
-"""How much higher the score of the next selected key is, of which the first or the last is copied."""
+"""The difference between the scores of neighbouring keys, if the first or last selected one is copied."""
 
 CONFIDENCE = 10.0
-"""How much higher the logit of the right class is."""
+"""How much higher the logit of the right class is than those of other classes."""
 
 HEIGHT = 128.0
-"""C: what the two constant channels hold."""
+"""The constant C: the two constant channels hold C and -C."""
 
 CHECKED = 2_048
-"""Random inputs, at all tokens, on which a compiled program has to be right."""
+"""The number of random inputs on which a compiled program must be right at all tokens."""
 
 _BALANCE, _JUNK = 16, 12
 _NOISE = 1.5
@@ -57,14 +58,14 @@ _RAMP, _HARD_RAMP = 1.0002, 0.4
 
 @dataclass(frozen=True)
 class Disguise:
-    """What is changed in the weights of a compiled program, and not in its function.
+    """Changes of the weights of a compiled program that leave its function the same.
 
     Attributes:
         rotated: the residual stream is in a random orthonormal basis.
-        split: a head that the output is computed from is written as two, with .6 and .4 of its output.
-        sink: heads that copy from at most one key leave .8 of their attention on the beginning, and
-            scale what they copy by 5.
-        junk: 24 channels hold noise that no variable depends on, and one more head a layer moves it.
+        split: in each layer, one head that the output depends on is two heads, with .6 and .4 of its output.
+        sink: heads that copy from at most one key leave .8 of their attention on the start token, and
+            multiply the copied value by 5.
+        junk: 24 channels hold noise that no variable depends on, and an additional head per layer moves it.
         hard: counts are saturated steps, through which no gradient flows.
     """
 
@@ -76,7 +77,7 @@ class Disguise:
 
     @classmethod
     def of(cls, seed: int) -> Disguise:
-        """The disguise of a program in the population: each with probability .5, *split* with .3."""
+        """The disguise of a program in the population: each change has probability .5, `split` .3."""
         rng = np.random.default_rng([seed, 1])
         return cls(
             **{each.name: bool(rng.random() < (0.3 if each.name == "split" else 0.5)) for each in fields(cls)}
@@ -84,7 +85,7 @@ class Disguise:
 
 
 class InexactError(ValueError):
-    """A compiled program gives another output than the program."""
+    """A compiled transformer gives a different output than its program."""
 
 
 def compiled(program: Program, disguise: Disguise | None = None, *, checked: int = CHECKED) -> Transformer:
@@ -96,7 +97,7 @@ def compiled(program: Program, disguise: Disguise | None = None, *, checked: int
         checked: on how many random inputs the transformer is compared with the program; 0 compares none.
 
     Raises:
-        InexactError: an output is another one.
+        InexactError: an output of the transformer differs from the program's.
     """
     chosen = Disguise.of(program.seed) if disguise is None else disguise
     model = _Compiler(program, chosen).written()
@@ -110,7 +111,7 @@ def compiled(program: Program, disguise: Disguise | None = None, *, checked: int
 
 @torch.no_grad()
 def wrong_outputs(program: Program, model: Transformer, n: int = CHECKED) -> int:
-    """How many outputs of `n` random inputs, at all tokens but the first, are not the program's."""
+    """The number of wrong outputs of the transformer on `n` random inputs, at all tokens but the first."""
     ids = program.draw_inputs(np.random.default_rng([program.seed, 2]), n)
     wanted = torch.from_numpy(program.outputs(ids)[:, 1:].copy())
     given = torch.cat([model(part).logits[:, 1:].argmax(-1) for part in torch.from_numpy(ids).split(512)])
@@ -118,7 +119,7 @@ def wrong_outputs(program: Program, model: Transformer, n: int = CHECKED) -> int
 
 
 class _Compiler:
-    """Channels by name, and weights that read and write them."""
+    """One compilation: assigns channels by name, and writes the weights that read and write them."""
 
     def __init__(self, program: Program, disguise: Disguise) -> None:
         self.program, self.disguise = program, disguise
@@ -156,7 +157,7 @@ class _Compiler:
 
     @torch.no_grad()
     def written(self) -> Transformer:
-        """The transformer."""
+        """The transformer with all weights written."""
         for weight in self.model.parameters():
             weight.zero_()
         self._embed()
@@ -175,7 +176,7 @@ class _Compiler:
         self.width += size
 
     def _heads_of(self, layer: int) -> list[tuple[int, float]]:
-        """The heads of a layer: which variable each computes, and which part of it; -1 moves junk."""
+        """The heads of a layer: the variable that each computes (-1: junk), and its share of the output."""
         numbers = self.program.heads(layer)
         heads = [(number, 1.0) for number in numbers]
         if self.disguise.split:
@@ -185,7 +186,7 @@ class _Compiler:
         return [*heads, (-1, 1.0)] if self.junk else heads
 
     def _units(self, layer: int) -> int:
-        """Hidden units of a layer."""
+        """The number of hidden units that the feed-forward block of a layer needs."""
         variables = self.program.variables
         looked_up = (variables[number].arguments for number in self.program.lookups(layer))
         counts = (variables[n].size for n in self.program.heads(layer) if variables[n].operation == COUNT)
@@ -200,19 +201,19 @@ class _Compiler:
         return torch.eye(n, dtype=torch.float64)
 
     def _reads(self, number: int) -> Float[Tensor, "value width"]:
-        """What reads a variable, a row per value."""
+        """The weights that read a variable, a row per value."""
         size = self.program.variables[number].size
         rows = self._zeros(size, self.width)
         rows[:, self.channels[str(number)]] = self._eye(size)
         return rows
 
     def _balanced(self, columns: Float[Tensor, "width column"]) -> Float[Tensor, "width column"]:
-        """What is written, so that the sum over channels is 0."""
+        """The columns that are written, with balance channels set so that the sum over channels is 0."""
         columns[self.channels["balance"]] -= columns.sum(0, keepdim=True) / _BALANCE
         return columns
 
     def _noise(self, n: int) -> Tensor:
-        """Noise for half of the junk: every column has the same norm and the sum 0, as norms ask."""
+        """Noise for half of the junk: columns of equal norm and sum 0, as layer normalization needs them."""
         columns = torch.randn(self.junk // 2, n, generator=self.rng, dtype=torch.float64)
         columns -= columns.mean(0)
         return _NOISE * columns / columns.norm(dim=0)
@@ -240,7 +241,7 @@ class _Compiler:
         else:
             self._select(number, query, key, bias)
             self._carry(number, part, value, out)
-        query, bias = (each * self.per_head**0.5 for each in (query, bias))  # attention divides by it
+        query, bias = (each * self.per_head**0.5 for each in (query, bias))  # attention divides by the root
         attention = self._layer(layer).attention
         rows = slice(place * self.per_head, (place + 1) * self.per_head)
         weights, biases = attention.qkv.weight.unflatten(0, (3, -1)), attention.qkv.bias.unflatten(0, (3, -1))
@@ -248,7 +249,7 @@ class _Compiler:
         attention.out.weight[:, rows] = self._balanced(out)
 
     def _move_junk(self, query: Tensor, key: Tensor, value: Tensor, out: Tensor) -> None:
-        """Noise goes from random positions to channels that nothing reads."""
+        """Moves noise from random positions to channels that nothing reads."""
         tokens, start = self.program.tokens, self.channels["junk"].start
         to = torch.randint(tokens, (tokens,), generator=self.rng)
         query[:tokens, self.channels["1"]] = SHARPNESS * self._eye(tokens)[to].T
@@ -261,7 +262,7 @@ class _Compiler:
         return self.disguise.sink and head.operation == COPY and head.selector in ONE_KEY
 
     def _select(self, number: int, query: Tensor, key: Tensor, bias: Tensor) -> None:
-        """Scores: `score` for a selected key, less for others, and what the beginning gets between them."""
+        """Writes the scores: `score` for selected keys, less for others, and `rest` for the start token."""
         head, tokens = self.program.variables[number], self.program.tokens
         assert head.relation is not None
         in_order = head.operation == COPY and head.selector not in ONE_KEY
@@ -286,17 +287,17 @@ class _Compiler:
             rest = score + _KEPT_IN_SINK if self._is_sink(number) else score - SHARPNESS / 2
         start = self.channels["0"].stop - 1
         key[n, start], bias[n] = 1.0, rest
-        query[n, start] = score + STEP * tokens + 60  # the beginning attends to itself
+        query[n, start] = score + STEP * tokens + 60  # the start token attends to itself
 
     def _carry(self, number: int, part: float, value: Tensor, out: Tensor) -> None:
-        """What a head reads at keys and writes."""
+        """Writes the values that a head reads at keys, and their output."""
         head, start = self.program.variables[number], self.channels["0"].stop - 1
         if head.operation == COUNT:
             value[0, start], out[self.channels[f"share {number}"], 0] = 1.0, part
             return
         size = head.size - 1
         value[:size] = self._reads(head.arguments[2])
-        if self._is_sink(number):  # .2 of the attention is on the key: 5 times its value, and none of "none"
+        if self._is_sink(number):  # the key has .2 of the attention: 5 times its value, and "none" subtracted
             value[:size] *= _SINK_VALUE
             value[size, self.channels["0"]] = 1 - _SINK_VALUE
         self._without_the_start(value)
@@ -304,7 +305,7 @@ class _Compiler:
         out[self.channels[str(number)], : size + 1] = part * self._eye(size + 1)
 
     def _without_the_start(self, rows: Tensor) -> None:
-        """What is read is 0 at the beginning, whose variables are the same in all inputs."""
+        """Makes rows read 0 at the start token, whose variables are the same in all inputs."""
         there = self._zeros(self.width)
         for number, value in enumerate(self.at_start):
             there[self.channels[str(number)].start + value] = 1.0
@@ -328,7 +329,7 @@ class _Compiler:
             share, zero = self.channels[f"share {number}"], self.channels[str(number)].start
             always[zero] = 1.0
             for count in range(1, program.variables[number].size):
-                # at least `count` keys: the share of the beginning is 1 / (count + 1) or less
+                # at least `count` keys: the attention on the start token is 1 / (count + 1) or less
                 gap, middle = 1 / count - 1 / (count + 1), (1 / count + 1 / (count + 1)) / 2
                 slope = 1 / (gap * (_HARD_RAMP if self.disguise.hard else _RAMP))
                 for sign in (1.0, -1.0):
@@ -341,7 +342,7 @@ class _Compiler:
         block.down.bias.copy_(self._balanced(always)[:, 0])
 
     def _normalize(self) -> None:
-        """Weights of norms: what each divides by, which is nearly the same at all tokens."""
+        """Sets each norm's weight to what the norm divides by, which is nearly the same at all tokens."""
         model = self.model
         ids = torch.from_numpy(self.program.draw_inputs(np.random.default_rng(0), 32))
 
@@ -357,7 +358,7 @@ class _Compiler:
         undone(model.norm, x)
 
     def _rotate(self) -> None:
-        """Rotate the stream by a random `R`, `R 1 = 1`, with which layer norms of one weight commute."""
+        """Rotates the residual stream by a random `R` with `R 1 = 1`, which commutes with the layer norms."""
         width, model = self.width, self.model
         first = self._zeros(width)
         first[0] = 1

@@ -1,13 +1,13 @@
-r"""What a measure costs, in units of one forward pass of the same model on the same prompt.
+r"""The cost of an attribution method, beside one forward pass of the same model on the same prompt.
 
 `passes`
-    multiplications and additions of matrix products, over those of a forward pass: the same on any machine.
-    What is not a product of matrices (a maximum flow, a softmax) is not counted.
+    floating-point operations of matrix products, divided by those of a forward pass: equal on any machine.
+    Other operations (a maximum flow, a softmax) are not counted.
 `seconds`
-    processor time, over that of a forward pass: the median over repetitions, between which forward passes are
-    run by turns, so that a machine that slows down slows both.
+    processor time of the method divided by that of a forward pass: each is the median over repetitions. The
+    two alternate, so that a machine that slows down slows both.
 `megabytes`
-    the most that tensors hold at once beyond the model and the prompt, and beside it that of a forward pass.
+    the largest memory of all tensors at once, without the model and the prompt.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ from attnlib.models.attention import evaluating
 from attnlib.models.attention.forward import logits_of
 
 FORWARD = "one forward pass"
-"""The row that the others are measured by."""
+"""The name of the table's first row, the unit of `passes` and `seconds`."""
 
 SEVERAL = 5
-"""Forward passes in a turn."""
+"""Forward passes that are timed together, after each call of a method."""
 
 ENOUGH = 2.0
-"""Seconds after which a call is not repeated."""
+"""Seconds of processor time after which a method is not repeated."""
 
 _CPU = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 _CPU_BACKWARD = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
-_FLOPS: dict[Any, Callable[..., int]] = dict(flop_registry) | {  # which has the kernels of GPUs
+_FLOPS: dict[Any, Callable[..., int]] = dict(flop_registry) | {  # it lacks attention on the CPU
     _CPU: shape_wrapper(lambda query, key, value, *_, **__: sdpa_flop_count(query, key, value)),
     _CPU_BACKWARD: shape_wrapper(
         lambda grad, query, key, value, *_, **__: sdpa_backward_flop_count(grad, query, key, value)
@@ -64,7 +64,10 @@ def cost_table(
     counterfactual: Int64[Tensor, "1 token"] | None = None,
     repetitions: int = 5,
 ) -> pd.DataFrame:
-    """What every measure costs on one prompt, at its last position."""
+    """The cost of every method on one prompt, at its last position; NaN if it raises a ValueError.
+
+    Columns `method`, `passes`, `seconds`, `megabytes` (see the module's docstring) and `note`.
+    """
     asked: dict[str, Any] = {"query": input_ids.shape[1] - 1}
     if counterfactual is not None:
         asked["counterfactual"] = counterfactual
@@ -89,14 +92,14 @@ def cost_table(
 
 
 def counted(call: Callable[[], Any]) -> tuple[int, int]:
-    """Multiplications and additions of a call's matrix products; the most bytes its tensors hold at once."""
+    """Floating-point operations of a call's matrix products; the most bytes that its tensors hold at once."""
     with _Counted() as counted:
         call()
     return counted.flops, counted.peak
 
 
 class _Counted(TorchDispatchMode):
-    """Counts what operations multiply, and follows the storage of what they make, until it is let go."""
+    """Counts the operations of matrix products, and the bytes of new tensors until they are freed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -109,7 +112,7 @@ class _Counted(TorchDispatchMode):
         kwargs, kind = kwargs or {}, function._overloadpacket
         self._note([args, kwargs], made=False)
         if kind not in _FLOPS:
-            with self:  # what it is made of
+            with self:  # count the operations that this one is composed of
                 parts = function.decompose(*args, **kwargs)
             if parts is not NotImplemented:
                 return parts
@@ -140,7 +143,7 @@ def _seconds(call: Callable[[], Any]) -> float:
 
 
 def _time_ratio(call: Callable[[], Any], forward: Callable[[], Any], repetitions: int) -> float:
-    """By turns; a forward pass is short, so each turn has several."""
+    """The median time of a call over that of a forward pass, which is short and so run `SEVERAL` times."""
     long, short = list[float](), list[float]()
     while len(long) < repetitions and (not long or sum(long) < ENOUGH):
         long.append(_seconds(call))

@@ -1,4 +1,4 @@
-"""Enter a method of your own: its scores beside those of all others, as a table, a page and a file."""
+"""Benchmark a method of your own: its scores beside those of all others, as a table, a page and a file."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from attnlib.stats.seeds import over_seeds
 from attnlib.widgets.static import whole_page
 
 SEEDS = range(CONFIRMATION.start, CONFIRMATION.start + 200)
-"""The programs that a method is asked about unless others are named."""
+"""The seeds of the programs on which a method is evaluated by default."""
 
 REFERENCES = ("rollout", "gradient norm")
-"""Methods that every other is compared with, beside the best one."""
+"""Methods that a new method is compared with, beside the best of the others."""
 
 SHOWN = 5
-"""Programs on the page, at either end: where the method is furthest ahead of the best other, and behind."""
+"""How many programs the page shows where the method is furthest ahead of the best other one, or behind."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,10 @@ class Result:
     """The scores of a method beside those of all others.
 
     Attributes:
-        name: of the method.
-        seeds: of the programs that were asked for; `programs` is how many of them there are numbers of.
-        rows: a number per program, of the method and of the others (`attnlib.benchmarking.scoring.rows_of`).
-        passes: forward passes of the model per question.
+        name: the method's name.
+        seeds: seeds of the requested programs; `programs` counts those with scores.
+        rows: a score per program, for the method and the others (`attnlib.benchmarking.scoring.rows_of`).
+        passes: prompts on which the method called the model, per question.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Result:
 
     @property
     def programs(self) -> int:
-        """How many programs the method was asked about."""
+        """The number of programs on which the method has scores."""
         return int(self.rows.loc[self.rows["method"] == self.name, "seed"].nunique())
 
     @property
@@ -103,7 +103,7 @@ class Result:
 
     @property
     def by_feature(self) -> pd.DataFrame:
-        """The method's mean by what tells programs apart: layers, counting, and each disguise.
+        """The method's mean score by features of programs: layers, counting, causality, and each disguise.
 
         Columns `feature`, `of` (its value), `truth`, `value`, `low`, `high` and `n` (programs).
         """
@@ -117,7 +117,7 @@ class Result:
         return pd.DataFrame(found, columns=["feature", "of", "truth", "value", "low", "high", "n"])
 
     def entry(self, path: str | Path) -> Path:
-        """Write the method's numbers as JSON: a row of a leaderboard, and where it is from."""
+        """Write the method's scores as JSON, an entry of a leaderboard with its origin; returns the path."""
         own = self.rows[self.rows["method"] == self.name]
         told = {
             "method": self.name,
@@ -139,7 +139,7 @@ class Result:
         return Path(path)
 
     def page(self, path: str | Path) -> Path:
-        """Write one self-contained page: the table, the comparisons, and the best and worst programs."""
+        """Write a self-contained page: table, comparisons, best and worst programs; returns the path."""
         write_atomically(Path(path), whole_page(f"{self.name} on {POPULATION}", _page(self)).encode())
         return Path(path)
 
@@ -163,16 +163,16 @@ def benchmark(
     name: str | None = None,
     progress: bool = True,
 ) -> Result:
-    """Ask a method about programs whose sources are known, and set it beside all others.
+    """Score an attribution method on programs whose sources are known, beside all other methods.
 
     Args:
         method: a name of `METHODS`, or a function `f(model, input_ids, attention_mask=None, query=-1,
-            target=None, foil=None)` that returns a score per token, `[batch token]`; one that also takes
-            `counterfactual=None` is given it. The model is an attnlib `Transformer` in float64, prompts are
-            of one length.
-        seeds: of the programs, as a `range`. Those from 1000 on confirm: do not tune a method to them. For
-            programs without recorded scores, the other methods are asked, too, which takes seconds a program.
-        name: what the method is called; by default the function's own name.
+            target=None, foil=None)` that returns a score per token, `[batch token]`; a function with the
+            argument `counterfactual=None` receives it, too. The model is an attnlib `Transformer` in float64;
+            prompts have one length.
+        seeds: seeds of the programs, as a `range`. Seeds from 1000 on are test data: do not tune a method on
+            them. For programs without recorded scores, the other methods run, too: seconds per program.
+        name: the method's name in the results; by default the function's own name.
         progress: whether to show a bar, if there is a terminal.
 
     Raises:
@@ -211,7 +211,7 @@ def benchmark(
 
 
 def records_of(table: pd.DataFrame) -> Any:
-    """Rows as JSON can hold them, to six digits; NaN is null."""
+    """Rows as JSON can hold them, with six decimals; NaN becomes null."""
     return json.loads(table.to_json(orient="records", double_precision=6))
 
 
@@ -222,7 +222,7 @@ def _score(row: Mapping[Any, Any], truth: str) -> dict[str, Any]:
 
 
 def compared_in_words(table: pd.DataFrame) -> list[str]:
-    """Rows of `differences` as lines for a terminal, and what their intervals are over."""
+    """Rows of `differences` as lines for a terminal, and a line that explains their intervals."""
     lines = []
     for row in table.to_dict("records"):
         p = "p < .001" if row["p_holm"] < 0.001 else f"p = {row['p_holm']:.3f}"
@@ -231,7 +231,7 @@ def compared_in_words(table: pd.DataFrame) -> list[str]:
 
 
 def _page(result: Result) -> str:
-    """The body of the page."""
+    """The HTML body of `Result.page`."""
     table, shown = result.table, []
     for row in table.to_dict("records"):
         cells = [f"<th scope='row'>{html.escape(row['method'])}</th>"]

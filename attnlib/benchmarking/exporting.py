@@ -1,4 +1,4 @@
-"""A compiled causal program as a GPT-2 of transformers, so that any library can be asked about it."""
+"""A compiled causal program as a GPT-2 of `transformers`, to benchmark the methods of other libraries."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from attnlib.models.transformer import Layer, Transformer
 def as_gpt2(model: Transformer) -> GPT2LMHeadModel:
     """The same computation as a `GPT2LMHeadModel` in the same precision, in evaluation mode.
 
-    The model is causal and pre-norm, with learned positions, ReLU and no output bias, as compiled ones are.
-    The first `n_classes` logits are its own, to rounding; further ones, of a larger vocabulary, are 0.
+    The model must be causal and pre-norm, with learned positions, ReLU and no output bias, as compiled models
+    are; otherwise, a ValueError is raised. The first `n_classes` logits equal the model's up to rounding;
+    logits beyond these, for a larger vocabulary, are 0.
     """
     config = model.config
     wanted = {"causal": True, "norm": "pre", "positions": "learned", "activation": "relu"}

@@ -1,8 +1,8 @@
-"""Transformers that are trained on the programs of the population, and asked the same questions.
+"""Transformers that are trained on programs of the population, and evaluated on the same questions.
 
-A trained transformer gives the program's output by weights of its own. *Causes* is exact for it too, since it
-is a statement about the function. *Reads* is the trace of the program; a trained transformer may compute the
-same function in another way.
+A trained transformer may compute the program's output in its own way. The ground truth *causes* is still
+exact, since it is a property of the function. The ground truth *reads* is the trace of the program, which a
+trained transformer need not follow.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from attnlib.training.plan import Plan
 Positions = Literal["learned", "sinusoidal", "rotary"]
 
 RIGHT = 0.99
-"""A program counts as learned when this share of unseen inputs is answered rightly."""
+"""A program counts as learned when this share of outputs on unseen inputs is right."""
 
 STEPS, BATCH, UNSEEN = 3_000, 128, 1_024
 
 HEAD_WIDTH = 16
-"""Channels of a head; a transformer of relative size s has s times as many."""
+"""Channels of a head in a transformer of relative size 1; one of size s has s times as many."""
 
 
 def learned(
@@ -48,9 +48,9 @@ def learned(
 ) -> Transformer | None:
     """A transformer in float64, trained on a program's outputs at all tokens; None if it learns too little.
 
-    It has as many layers as the program and four heads in each, pre-norm. `positions` tells it the order of
-    its tokens (`TransformerConfig`). Too little is fewer than `RIGHT` of `UNSEEN` unseen inputs answered
-    rightly at the positions that are asked about. With a `folder`, training goes on after a kill.
+    The transformer is pre-norm, with as many layers as the program and four heads in each; `positions` is its
+    position encoding (`TransformerConfig`). It learns too little if fewer than `RIGHT` of its outputs at the
+    program's queries are right, on `UNSEEN` unseen inputs. With a `folder`, training can be resumed.
     """
     config = TransformerConfig(
         program.alphabet + 1,
@@ -87,7 +87,10 @@ def learned(
 def asked_of_learned(
     seed: int, size: int = 1, positions: Positions = "learned", *, folder: Path | None = None
 ) -> tuple[Transformer, Questions] | None:
-    """A trained transformer and the questions that it answers rightly; `None` if either cannot be had."""
+    """A trained transformer and the questions that it answers rightly.
+
+    None if the program has too few questions, is not learned, or fewer than `FEWEST` answers are right.
+    """
     program = draw(seed)
     questions = questions_of(program)
     if questions is None:
@@ -108,7 +111,7 @@ def answers(model: nn.Module, questions: Questions) -> Tensor:
 
 
 def some_of(questions: Questions, rows: Bool[Tensor, " question"]) -> Questions:
-    """Some of the questions of a program."""
+    """The questions of a program at which `rows` is True."""
     parts = {field.name: getattr(questions, field.name) for field in dataclasses.fields(questions)}
     return Questions(
         **{name: part[rows if isinstance(part, Tensor) else rows.numpy()] for name, part in parts.items()}
@@ -128,7 +131,7 @@ def _labelled(program: Program, rng: np.random.Generator, n: int) -> Batch:
 
 
 def _right(program: Program, model: nn.Module) -> dict[str, float]:
-    """The share of unseen inputs that are right at the positions that are asked about."""
+    """The share of right outputs on unseen inputs, at the program's queries."""
     batch = _labelled(program, np.random.default_rng([program.seed, 5]), UNSEEN)
     with evaluating(model), torch.no_grad():
         given = model(batch.input_ids).logits.argmax(-1)

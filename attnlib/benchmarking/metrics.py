@@ -1,4 +1,4 @@
-r"""Faithfulness metrics against ground truth: does a metric rank methods as the sources of programs do?
+r"""Faithfulness metrics against ground truth: does a metric rank methods as the known sources do?
 
 A faithfulness metric sees a model, a prompt and a method's scores, and says how faithful the scores are; it
 does not see the sources. On every program, the metric ranks the methods of the benchmark by its mean over
@@ -38,22 +38,22 @@ Metric = Callable[..., Float[Tensor, " batch"]]
 """A faithfulness metric; see `benchmark_metric`."""
 
 Numbers = Float[np.ndarray, "question method"]
-"""How faithful a metric says that each method's scores are."""
+"""A metric's values: the estimated faithfulness of each method's scores."""
 
 PUBLISHED = Path(__file__).with_name(f"{POPULATION}-metrics.parquet")
 """The recorded rows of `agreement_rows`, of 24 metrics."""
 
 SEEDS = range(1000, 1100)
-"""The programs that a metric is asked about unless others are named."""
+"""The seeds of the programs on which a metric is evaluated by default."""
 
 STANDARD = "comprehensiveness, mask, p"
-"""The metric that is used most: the drop of the probability when the top tokens are masked."""
+"""The most common metric: the drop of the target's probability when the tokens with top scores are masked."""
 
 _DIGITS = 6
 
 
 def published_metrics(seeds: Iterable[int] | None = None) -> pd.DataFrame:
-    """The recorded rows of 24 metrics, of some seeds or of all; see `agreement_rows`."""
+    """The recorded rows of 24 metrics, for some seeds or for all; see `agreement_rows`."""
     rows = pd.read_parquet(PUBLISHED)
     return rows if seeds is None else rows[rows["seed"].isin([*seeds])].reset_index(drop=True)
 
@@ -65,11 +65,11 @@ def agreement_rows(
     ],
     tick: Callable[[int], Any] = lambda seed: None,
 ) -> pd.DataFrame:
-    """How metrics rank each program's methods beside the ground truth: a row per program, metric and truth.
+    """The agreement of metrics with the ground truth: a row per program, metric and truth.
 
-    From a seed, its model, its questions and the scores of `COMPARED`, `judge` gives by metric a number for
-    every question and method, larger for more faithful scores. `value` is Kendall's tau-b with the order of
-    the methods by the ground truth, 0 where one side ranks nothing; `n` counts questions.
+    `judge` takes a seed, its model, its questions and the scores of the methods `COMPARED`; it returns by
+    metric a number for every question and method, larger for more faithful scores. `value` is Kendall's tau-b
+    with the ranking by the ground truth, 0 if either ranking has only ties; `n` counts questions.
     """
     found = []
     for seed in seeds:
@@ -93,7 +93,7 @@ def agreement_rows(
 
 
 def metric_table(rows: pd.DataFrame) -> pd.DataFrame:
-    """The mean of each metric over programs, of rows of `agreement_rows`; see `MetricResult.table`."""
+    """The mean of each metric over programs, from rows of `agreement_rows`; see `MetricResult.table`."""
     return summary(_as_methods(rows)).rename(columns={"method": "metric"}).drop(columns="sign")
 
 
@@ -102,9 +102,9 @@ class MetricResult:
     """A metric's agreement with the ground truth, beside that of the recorded metrics.
 
     Attributes:
-        name: of the metric.
-        seeds: of the programs that were asked for.
-        rows: a number per program, metric and truth (`agreement_rows`), of the metric and of the others.
+        name: the metric's name.
+        seeds: seeds of the requested programs.
+        rows: the agreement per program, metric and truth, for the metric and the others (`agreement_rows`).
     """
 
     name: str
@@ -113,7 +113,7 @@ class MetricResult:
 
     @property
     def programs(self) -> int:
-        """How many programs the metric was asked about."""
+        """The number of programs on which the metric was evaluated."""
         return int(self.rows.loc[self.rows["metric"] == self.name, "seed"].nunique())
 
     @property
@@ -148,7 +148,7 @@ class MetricResult:
         return "\n".join([*lines, *compared_in_words(self.differences)])
 
     def entry(self, path: str | Path) -> Path:
-        """Write the metric's numbers as JSON, with the seeds that they are from."""
+        """Write the metric's numbers as JSON, with the seeds of the programs; returns the path."""
         own = self.rows[self.rows["metric"] == self.name]
         told = {
             "metric": self.name,
@@ -165,20 +165,20 @@ class MetricResult:
 def benchmark_metric(
     metric: Metric, seeds: Sequence[int] = SEEDS, *, name: str | None = None, progress: bool = True
 ) -> MetricResult:
-    """Ask how well a faithfulness metric ranks attribution methods on programs whose sources are known.
+    """Test how well a faithfulness metric ranks attribution methods on programs whose sources are known.
 
     Args:
         metric: a function `f(model, input_ids, scores, query=-1, target=None, foil=None)` that returns a
             number per prompt, `[batch]`, larger if the scores are more faithful. `scores` `[batch token]` are
             those of one method; they are minus infinity at the tokens that no method ranks, which are the
             first one and the query's own. The model is an attnlib `Transformer` in float64.
-        seeds: of the programs, as a `range`; metrics are recorded for those from 1000 to 1199.
-        name: what the metric is called; by default the function's own name.
+        seeds: seeds of the programs, as a `range`; only those with recorded metrics are used, 1000 to 1199.
+        name: the metric's name in the results; by default the function's own name.
         progress: whether to show a bar, if there is a terminal.
 
     Raises:
-        ValueError: the name is that of a recorded metric; for none of the seeds are metrics recorded; or the
-            metric fails, returns no number per prompt, changes the model, or is random without a seed.
+        ValueError: the name is that of a recorded metric; no seed has recorded metrics; or the metric fails,
+            does not return a finite number per prompt, changes the model, or is random without a seed.
     """
     recorded = published_metrics()
     called = name or str(getattr(metric, "__name__", "my metric"))
@@ -244,5 +244,5 @@ def _checked(metric: Metric, called: str, model: Transformer, given: Any, how: A
 
 
 def _as_methods(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows of `agreement_rows` as `scoring` takes them."""
+    """Rows of `agreement_rows` with the columns that `summary` and `differences` expect."""
     return rows.rename(columns={"metric": "method"}).assign(sign="as given")

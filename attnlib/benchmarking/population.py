@@ -1,7 +1,7 @@
-r"""A stated distribution of programs: `draw(seed)` is one of them.
+r"""A fixed distribution of programs: `draw(seed)` returns one of them.
 
-The population is called `POPULATION`. Its name has a version, since one more random number anywhere in this
-module would give every seed another program; a test pins it by a hash of twenty programs. Per program:
+The population is called `POPULATION`. Its name has a version, since any change of the random draws in this
+module would give every seed another program; a test checks a hash of twenty programs. Per program:
 
 * 1, 2 or 3 **layers** with probability .2, .4 and .4;
 * an **alphabet** of 3 to 5 symbols, inputs of 8 to 12 symbols, **causal** or not (one half each), 1 to 4
@@ -9,18 +9,19 @@ module would give every seed another program; a test pins it by a hash of twenty
 * the **selector** of a head: *equal* (both have one value, .22), *set* (the key's value is in a random set,
   .20), *relation* (a random map, .14), *offset* of up to 3 positions (.16), *pointer* (a computed value names
   a position, .12), *mirror* (.08), *fixed* (the first, second, last or last but one, .08). The first three
-  are limited to earlier keys (.3) or other ones (.2), or not;
+  are limited to keys before the query (.3), to keys other than the query's token (.2), or not limited;
 * a head with one of the first three selectors **counts** with probability .55, up to 1, 2, 3 or all; all
   others **copy**;
-* arguments are drawn from what was computed before, from the layer before three times as likely;
+* arguments are drawn from the variables computed before, those of the layer before three times as likely;
 * a **lookup** is a random balanced table of two variables, with 2 to 4 values;
-* the **output** is a variable of the last layer, a lookup with probability .6 where there is one.
+* the **output** is a variable of the last layer: if this has lookups, one of these with probability .6, and
+  else any variable of the layer.
 
 A head or lookup is drawn again where its value is constant, or always that of one of its arguments. A program
 is drawn again where its output does not depend on symbols, where not every layer has a head on the longest
 chain to the output, where its variables have more than 220 values together, or where one output is given by
-more than 80 % of 200 inputs. So the heads on the chain (`Program.hops`) are as many as the layers, and heads
-that nobody reads (distractors) come by themselves.
+more than 80 % of 200 inputs. So the chain (`Program.hops`) has as many heads as there are layers. Heads that
+the output does not depend on (distractors) arise without being drawn on purpose.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ _POSITION = 1
 
 
 def draw(seed: int) -> Program:
-    """The program of a seed: the first that is accepted of those drawn in order.
+    """The program of a seed: the first accepted one of a sequence of random programs.
 
     Args:
         seed: a whole number from 0 on.
@@ -73,7 +74,7 @@ def draw(seed: int) -> Program:
 
 
 def fingerprint(seeds: range) -> str:
-    """A hash of what the programs of some seeds compute on inputs: another one means another population."""
+    """A hash of the outputs of the programs of some seeds; it changes if the population changes."""
     digest = hashlib.sha256()
     for seed in seeds:
         program = draw(seed)
@@ -86,7 +87,7 @@ def fingerprint(seeds: range) -> str:
 
 
 class _Drawing:
-    """One attempt: a program that grows, with the values of its variables on some inputs."""
+    """One attempt to draw a program: variables are added, with their values on some inputs."""
 
     def __init__(self, seed: int, n_layers: int, rng: np.random.Generator) -> None:
         self.rng = rng
@@ -113,7 +114,7 @@ class _Drawing:
         return made if self._accepted(made) else None
 
     def _queries(self) -> tuple[int, ...]:
-        """Where predictions are asked about: at the end of a causal program, else at two drawn positions."""
+        """The positions of questions: the last one of a causal program, else two random ones."""
         if self.made.causal:
             return (self.made.length,)
         return tuple(int(at) for at in self.rng.choice(np.arange(1, self.made.tokens), 2, replace=False))
@@ -177,7 +178,7 @@ class _Drawing:
         return Variable(COPY, size, layer, (query, key, copied), selector, relation, allowed, pick)
 
     def _by_content(self, selector: str, layer: int, known: int) -> tuple[int, int, np.ndarray]:
-        """The variables of query and key, and which value selects which."""
+        """The variables of query and key, and the relation of their values."""
         rng, variables = self.rng, self.made.variables
         key = self._some(known, layer, _no_position)
         size = variables[key].size
@@ -196,7 +197,7 @@ class _Drawing:
         return _POSITION, key, np.tile(chosen, (self.made.tokens, 1))
 
     def _by_position(self, selector: str) -> np.ndarray:
-        """Which position selects which."""
+        """The relation of positions: which query position selects which key position."""
         tokens, places = self.made.tokens, np.arange(self.made.tokens)
         if selector == "offset":
             to = places + int(self.rng.choice([-3, -2, -1] if self.made.causal else [-3, -2, -1, 1, 2, 3]))
@@ -210,7 +211,7 @@ class _Drawing:
         return relation
 
     def _lookup(self, layer: int) -> Variable | None:
-        """A table of two variables that are there before the block; no lookup of its own layer is."""
+        """A random table of two variables known before the feed-forward block, so no lookups of its layer."""
         variables = self.made.variables
 
         def fits(each: Variable) -> bool:

@@ -1,7 +1,7 @@
 r"""Programs over sequences of symbols: their exact values, and which tokens an output depends on.
 
-A program has *variables*, each with one of finitely many values at every token. Two are given: the symbol and
-the position. The others are computed, layer by layer, by *heads* and *lookups*:
+A program has *variables*, each with one of finitely many values at every token. The symbol and the position
+are given. The other variables are computed, layer by layer, by *heads* and *lookups*:
 
 * a head **selects** keys for each query, by a binary relation of one variable at the query and one at the
   key, and then **copies** a variable of the first or the last selected key (or "none found"), or **counts**
@@ -12,12 +12,12 @@ Token 0 is the beginning of the sequence: no head selects it, and it selects not
 
 "The tokens that an output depends on" has two exact meanings here, and they differ:
 
-* **reads**: the tokens on the trace of the computation: who was selected, what was copied, and how the
-  selector's own arguments came about;
-* **causes**: the tokens at which some other symbol, the rest unchanged, changes the output.
+* **reads**: the tokens on the trace of the computation: those from which the selected keys, the copied
+  values and the selectors' own arguments were computed;
+* **causes**: the tokens at which another symbol, with the rest unchanged, changes the output.
 
-A key that was not there, but could have been, is a cause that was not read. A symbol that was read may be no
-cause, if every other symbol there gives the same output.
+A token that was not selected, but would have been with another symbol, is a cause that was not read. A token
+that was read is no cause if every other symbol there gives the same output.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class Variable:
     """A variable of a program, with a value from 0 on at every token.
 
     Attributes:
-        operation: what computes it: "symbol", "position", "copy", "count" or "lookup".
-        size: how many values it has. The last value of a copy means that no key was selected.
-        arguments: numbers of variables. Of a head: of the query, of the key and, for a copy, what is copied.
-        allowed: of a head, which keys may be selected from which query, by position; `None` for all.
-        pick: of several selected keys, which is copied: the "first" or the "last".
+        operation: how the variable is computed: "symbol", "position", "copy", "count" or "lookup".
+        size: the number of values. The last value of a copy means that no key was selected.
+        arguments: indices of variables; for a head, of the query, the key and, in a copy, the copied one.
+        allowed: for a head, the keys that each query may select, by position; `None` for all.
+        pick: which of several selected keys is copied: the "first" or the "last".
     """
 
     operation: str
@@ -62,7 +62,7 @@ class Variable:
 
     @property
     def is_head(self) -> bool:
-        """Whether an attention head computes it."""
+        """Whether an attention head computes the variable."""
         return self.operation in HEADS
 
 
@@ -71,11 +71,11 @@ class Program:
     """A program, known by its seed and the version of the population it was drawn from.
 
     Attributes:
-        alphabet: how many symbols there are; the id `alphabet` is the token of the beginning.
-        length: symbols of an input, which has one token more.
+        alphabet: the number of symbols; the id `alphabet` is the start token.
+        length: the number of symbols in an input, which has one token more.
         variables: symbol, position, and the others in the order in which they are computed.
-        output: the number of the variable that is predicted.
-        queries: positions at which predictions are asked about.
+        output: the index of the variable that is predicted.
+        queries: the positions whose predictions the questions are about.
     """
 
     seed: int
@@ -120,7 +120,7 @@ class Program:
         return depth[self.output]
 
     def draw_inputs(self, rng: np.random.Generator, n: int) -> Ids:
-        """`n` random inputs: the token of the beginning, then uniform symbols."""
+        """`n` random inputs: the start token, then symbols drawn uniformly."""
         ids = rng.integers(self.alphabet, size=(n, self.tokens))
         ids[:, 0] = self.alphabet
         return ids
@@ -137,7 +137,7 @@ class Program:
         return self.values(ids)[self.output]
 
     def selected(self, head: Variable, values: Values) -> Bool[np.ndarray, "row query key"]:
-        """Which keys a head selects from which query."""
+        """Which keys each query of a head selects."""
         assert head.relation is not None
         query, key = (values[i] for i in head.arguments[:2])
         found = head.relation[query[:, :, None], key[:, None, :]]
@@ -193,7 +193,7 @@ class Program:
         return read[self.output]
 
     def causes(self, ids: Ids, query: Int[np.ndarray, " row"]) -> Bool[np.ndarray, "row token"]:
-        """At which tokens some other symbol changes the output at `query`: every single one is tried."""
+        """The tokens at which another symbol changes the output at `query`; all symbols are tried."""
         n, now = len(ids), self.outputs(ids)[np.arange(len(ids)), query]
         found = np.zeros(ids.shape, dtype=bool)
         for token in range(1, self.tokens):
@@ -215,12 +215,12 @@ class Program:
                 yield f"{self.name(number)} = {self._said(each)}" + " (output)" * (number == self.output)
 
     def name(self, number: int) -> str:
-        """What a variable is called: `symbol`, `position`, or `v` with its number."""
+        """The name of a variable: `symbol`, `position`, or `v` with its index."""
         operation = self.variables[number].operation
         return operation if operation in ("symbol", "position") else f"v{number}"
 
     def value_names(self, number: int) -> list[str]:
-        """What the values of a variable are called: symbols are letters, and "none" is a copy of no key."""
+        """The names of a variable's values: symbols are letters, and "none" is the copy of no key."""
         variable = self.variables[number]
         if variable.operation == "symbol":
             return [*"abcdefgh"[: self.alphabet], "^"]

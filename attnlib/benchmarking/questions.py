@@ -1,16 +1,16 @@
-r"""Questions of a program: predictions whose sources are known, by both meanings of the word.
+r"""Questions about a program: predictions whose sources are known, by two definitions of a source.
 
 A question is an input, a position that predicts, the program's output there (the target), another output (the
-foil) and the input that gives it (the counterfactual). Its *candidates* are the tokens that methods rank: all
-but the beginning and the query's own. Its *sources* among them are those that the program reads, or those
-that cause the output (`attnlib.benchmarking.programs`). A method's score on a question is its average
-precision, on a scale from chance (0) to perfect (1):
+foil) and an input that gives the foil (the counterfactual). Its *candidates* are the tokens that methods
+rank: all but the start token and the query's own. Its *sources* are the candidates that the program reads, or
+those that cause the output (`attnlib.benchmarking.programs`). A method's score on a question is its average
+precision (AP), on a scale from chance (0) to perfect (1):
 
     (AP - chance) / (1 - chance)
 
-Scores are rounded to a thousandth of the largest before they are ranked, so that what differs only by
-rounding, or by what a softmax leaks, is a tie; ties get the mean over all orders
-(`attnlib.stats.plausibility`).
+Scores are rounded to a thousandth of the largest before they are ranked, so that scores are tied if they
+differ only by rounding errors or by the small rest of attention that a softmax leaves on unselected keys. The
+AP of ties is the mean over all their orders (`attnlib.stats.plausibility`).
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from attnlib.models.transformer import Transformer
 from attnlib.stats.plausibility import average_precision, average_precision_by_chance
 
 QUESTIONS = 8
-"""Questions of a program, at most."""
+"""The most questions about a program."""
 
 FEWEST = 3
-"""A program with fewer questions is left out."""
+"""The fewest questions: a program with fewer is left out."""
 
 INPUTS = 64
-"""Random inputs among which questions are looked for."""
+"""The number of random inputs from which questions are chosen."""
 
 TRUTHS = ("reads", "causes")
 
@@ -67,7 +67,10 @@ class Questions:
 
 
 def questions_of(program: Program) -> Questions | None:
-    """First random questions with some, not all, candidates as sources by either truth; None if too few."""
+    """The questions about a program; None if there are fewer than `FEWEST`.
+
+    By at least one ground truth, some but not all candidates of a question are sources.
+    """
     rng = np.random.default_rng([program.seed, 3])
     ids = program.draw_inputs(rng, INPUTS)
     query = rng.choice(program.queries, INPUTS)
@@ -97,7 +100,7 @@ def questions_of(program: Program) -> Questions | None:
 def ask(
     model: Transformer, questions: Questions, methods: dict[str, Method]
 ) -> dict[str, Float[np.ndarray, "question token"]]:
-    """Methods' scores for every question's target against its foil; questions of one query share a batch."""
+    """The scores of methods for each question's target against its foil; equal queries share a batch."""
     found = {name: np.full(questions.ids.shape, np.nan) for name in methods}
     for query in questions.query.unique().tolist():
         rows = (questions.query == query).nonzero()[:, 0]
@@ -113,7 +116,7 @@ def precision(
     truth: Bool[np.ndarray, "question token"],
     candidates: Bool[np.ndarray, "question token"],
 ) -> Float[np.ndarray, " question"]:
-    """The average precision, 0 by chance and 1 at best; NaN where no or every candidate is a source."""
+    """The average precision, 0 at chance and 1 at best; NaN where none or all candidates are sources."""
     within = np.where(candidates, scores, np.nan)
     largest = np.where(np.isfinite(within), np.abs(within), 0.0).max(1, keepdims=True)
     step = np.where(largest > 0, largest * ROUNDING, 1.0)

@@ -1,15 +1,15 @@
-"""Record the scores of the methods of `METHODS` on the programs of the population.
+"""Record the scores of the methods `COMPARED` on the programs of the population.
 
     python -m attnlib.benchmarking.recording --seeds 0:2000 build/benchmark
 
-A file for each hundred seeds is written into the folder as soon as it is done, so that a run that was killed
-goes on where it was. With `--learned 1`, transformers that are trained on the programs are asked in place of
-compiled ones (`attnlib.benchmarking.learned`); `--positions` says how they know the order of tokens. With
-`--plain`, compiled ones without a disguise are asked.
+A file for each hundred seeds is written into the folder as soon as it is complete, so that a killed run can
+be resumed. With `--learned 1`, methods are scored on transformers that are trained on the programs in place
+of compiled ones (`attnlib.benchmarking.learned`); `--positions` is their position encoding. With `--plain`,
+methods are scored on compiled transformers without a disguise.
 
-With `--gather FILE`, the rows of all files of the folder are written as one, and beside them a `.json` file
-with the seeds, the commit, the versions and the day. With `--publish`, they become the recorded scores that
-come with the package (`attnlib.benchmarking.scoring.PUBLISHED`).
+With `--gather FILE`, the rows of all files of the folder are written to one file, and beside it a `.json`
+file with the seeds, the commit, the versions and the date. With `--publish`, the rows become the recorded
+scores that come with the package (`attnlib.benchmarking.scoring.PUBLISHED`).
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ from attnlib.benchmarking.scoring import (
 from attnlib.files import write_atomically
 
 CHUNK, LEARNED_CHUNK = 100, 10
-"""Seeds of a file; of transformers that are trained, which takes a minute a program."""
+"""Seeds per file, for compiled and for trained transformers; training takes a minute per program."""
 
 
 def seeds_of(text: str) -> range:
-    """Seeds as a command line names them: "1000:1200" are 1000 to 1199."""
+    """The seeds that a text on the command line names: "1000:1200" is `range(1000, 1200)`."""
     first, colon, last = text.partition(":")
     if not (colon and first.isdecimal() and last.isdecimal() and int(first) < int(last)):
         raise ValueError(f"seeds must be FIRST:LAST, whole numbers with FIRST below LAST; got {text!r}")
@@ -56,7 +56,7 @@ def seeds_of(text: str) -> range:
 
 
 def in_chunks(seeds: range, folder: Path, rows: Callable[[range], pd.DataFrame], chunk: int = CHUNK) -> None:
-    """Write the rows of `seeds`, a file for each `chunk` of them that is not there yet."""
+    """Write the rows of `seeds` into `folder`, a file for each `chunk` of them, unless the file exists."""
     folder.mkdir(parents=True, exist_ok=True)
     for start in range(seeds.start, seeds.stop, chunk):
         part = range(start, min(start + chunk, seeds.stop))
@@ -73,14 +73,14 @@ def gathered(folder: Path) -> pd.DataFrame:
 
 
 def small(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows of `rows_of` in types that take little room in a file."""
+    """Rows of `rows_of` with compact data types, for a small file."""
     kinds = {"method": [*COMPARED], "truth": [*TRUTHS], "sign": ["as given", "absolute"]}
     rows = rows.astype({name: pd.CategoricalDtype(values) for name, values in kinds.items()})
     return rows.astype({"seed": "int32", "value": "float32", "n": "int8"})
 
 
 def origin(rows: pd.DataFrame, asked_for: argparse.Namespace) -> dict[str, Any]:
-    """How recorded rows came about."""
+    """The origin of recorded rows: population, weights, seeds, commit, versions and date."""
     try:
         found = subprocess.run(
             ["git", "rev-parse", "--short=12", "HEAD"],
@@ -106,7 +106,7 @@ def origin(rows: pd.DataFrame, asked_for: argparse.Namespace) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Record, and gather or publish if asked to; returns the exit status."""
+    """Record scores, and gather or publish them as the arguments say; returns the exit status."""
     parser = argparse.ArgumentParser(description="Record the scores of all methods on programs.")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seeds", type=seeds_of, default=range(2000), help="FIRST:LAST")

@@ -1,8 +1,8 @@
-r"""Methods of attribution on programs of the population: a number per program, and statistics over programs.
+r"""Scores of attribution methods on programs of the population, and statistics over programs.
 
-The unit is the program: the questions of one are averaged, and every interval is Student's 95 % confidence
-interval over programs. Two methods are compared by their difference on each program (a paired t-test), with
-Holm's correction over the comparisons of one table.
+The unit is the program: scores are averaged over its questions, and every interval is Student's 95 %
+confidence interval over programs. Two methods are compared by their difference on each program (a paired
+t-test), with Holm's correction over the pairs of one truth and sign.
 """
 
 from __future__ import annotations
@@ -34,27 +34,27 @@ from attnlib.stats.seeds import over_seeds
 from attnlib.undoing import scope, undone
 
 SELECTION, CONFIRMATION = range(0, 1000), range(1000, 2000)
-"""Seeds to look at while a method is made, and seeds that confirm what was found."""
+"""Seeds for developing a method, and held-out seeds for testing it."""
 
 PUBLISHED = Path(__file__).with_name(f"{POPULATION}.parquet")
-"""The recorded scores of the methods of `METHODS`: rows of `rows_of`."""
+"""The recorded scores of the methods `COMPARED`: rows of `rows_of`."""
 
 FEATURES = Path(__file__).with_name(f"{POPULATION}-features.parquet")
-"""The recorded rows of `features`, of the same programs: drawing a thousand programs takes minutes."""
+"""The recorded rows of `features` for the same programs, since drawing a thousand programs takes minutes."""
 
 KEY = ["method", "truth", "sign"]
 
 _LEFT_OUT = ("rollout over null", "sink-free over null", "KernelSHAP", "ReAGent")
 
 COMPARED = tuple(name for name in METHODS if name not in _LEFT_OUT)
-"""The methods of the table. Left out are those that need a causal model, and two that take many passes."""
+"""The compared methods: all but those that need a causal model, and two that take many passes."""
 
 SEED = 0
-"""The seed of methods that draw at random; it is set before each method is asked."""
+"""The seed of random methods, which is set before each method is run."""
 
 
 def asked(seed: int, disguise: Disguise | None = None) -> tuple[Transformer, Questions] | None:
-    """The transformer and the questions of a program; `None` if either cannot be had."""
+    """The transformer and the questions of a program; None if questions are too few or it is inexact."""
     program = draw(seed)
     questions = questions_of(program)
     if questions is None:
@@ -73,8 +73,8 @@ def rows_of(
 ) -> pd.DataFrame:
     """The mean score of each method on each program: a row per program, method, truth and sign.
 
-    The sign is "as given"; of methods in `SIGNED`, or with scores below 0, "absolute", too. `n` counts the
-    questions that `value` is the mean of. A program of which `made` gives None has no rows.
+    The sign is "as given", and for methods in `SIGNED` or with scores below 0 also "absolute". `n` counts the
+    questions that `value` is the mean of. A program for which `made` returns None has no rows.
     """
     found: list[dict[str, Any]] = []
     for seed in seeds:
@@ -103,11 +103,11 @@ def _rows(seed: int, name: str, scores: np.ndarray, questions: Questions) -> Ite
 
 
 def features(seeds: Iterable[int]) -> pd.DataFrame:
-    """What tells programs apart, a row per seed.
+    """The features of programs, a row per seed.
 
-    Columns are `seed`, `layers` (as many as heads on the longest chain to the output), `counts`, `copies` and
-    `lookups` (variables that the output is computed from), `distractors` (heads that it is not), `causal`,
-    `length`, `alphabet`, and the fields of `Disguise`.
+    Columns are `seed`, `layers` (equal to the heads on the longest chain to the output), `counts`, `copies`
+    and `lookups` (variables that the output is computed from), `distractors` (heads that the output does not
+    depend on), `causal`, `length`, `alphabet`, and the fields of `Disguise`.
     """
     wanted = [*seeds]
     known = _recorded_features() if FEATURES.exists() else pd.DataFrame()
@@ -123,7 +123,7 @@ def _recorded_features() -> pd.DataFrame:
 
 
 def features_of(program: Program) -> dict[str, Any]:
-    """What tells a program apart; see `features`."""
+    """The features of one program; see `features`."""
     used = [program.variables[number] for number in program.used()]
     kinds = {name: sum(each.operation == name for each in used) for name in (COUNT, COPY, LOOKUP)}
     heads = sum(each.is_head for each in program.variables)
@@ -142,13 +142,13 @@ def features_of(program: Program) -> dict[str, Any]:
 
 
 def published(seeds: Iterable[int] | None = None) -> pd.DataFrame:
-    """The recorded rows of the methods of `METHODS`, of some seeds or of all."""
+    """The recorded rows of `rows_of` for the methods `COMPARED`, for some seeds or for all."""
     rows = pd.read_parquet(PUBLISHED)
     return rows if seeds is None else rows[rows["seed"].isin([*seeds])].reset_index(drop=True)
 
 
 def summary(rows: pd.DataFrame) -> pd.DataFrame:
-    """The mean of each method over programs, of rows of `rows_of`: a row per method, truth and sign.
+    """The mean of each method over programs, from rows of `rows_of`: a row per method, truth and sign.
 
     Further columns are its interval, `n` (programs), and `rank` among the rows of one truth and sign.
     """
@@ -186,7 +186,7 @@ def differences(rows: pd.DataFrame, pairs: Iterable[tuple[str, str]] | None = No
 
 
 def _p(difference: np.ndarray) -> float:
-    """Of Student's test that the mean is 0; 1 where all are equal to 0."""
+    """The p-value of Student's t-test that the mean is 0; 1 if all are 0, NaN for fewer than two."""
     if len(difference) < 2:
         return float("nan")
     if not difference.any():
@@ -195,7 +195,7 @@ def _p(difference: np.ndarray) -> float:
 
 
 class Checked:
-    """A method that is asked with care; `passes` counts the rows that the model was called with."""
+    """A method whose results are checked; `passes` counts the prompts with which it calls the model."""
 
     def __init__(self, method: Method, name: str) -> None:
         self.__signature__ = inspect.signature(method)  # whether it takes a counterfactual
@@ -204,7 +204,7 @@ class Checked:
         self._known = False
 
     def __call__(self, model: nn.Module, input_ids: Tensor, *given: Any, **how: Any) -> Tensor:
-        """The method's scores; a `ValueError` if these change when it is asked again, or the model does."""
+        """The method's scores; raises a `ValueError` if they are invalid or random, or the model changed."""
         before = state_of(model)
         with rows_counted(model) as calls:
             scores = self._scores(model, input_ids, given, how)
@@ -247,7 +247,7 @@ class Checked:
 
 
 def state_of(model: nn.Module) -> tuple[Any, ...]:
-    """What a method has to leave alone: weights (by their versions), mode, and hooks."""
+    """The state of a model that a method must not change: weights (by their versions), mode, and hooks."""
     hooks = sum(len(each._forward_hooks) + len(each._forward_pre_hooks) for each in model.modules())
     weights = tuple((id(each), each._version) for each in model.parameters())
     return weights, tuple(each.training for each in model.modules()), hooks
@@ -255,7 +255,7 @@ def state_of(model: nn.Module) -> tuple[Any, ...]:
 
 @scope
 def rows_counted(model: nn.Module) -> Iterator[list[int]]:
-    """Inside a `with` block, a list of how many rows the model was called with, call by call."""
+    """A context that gives a list of the batch sizes with which the model is called inside it."""
     calls = list[int]()
 
     def count(module: nn.Module, given: tuple[Any, ...], how: dict[str, Any]) -> None:
@@ -274,5 +274,5 @@ def rows_counted(model: nn.Module) -> Iterator[list[int]]:
 
 
 def versions() -> dict[str, str]:
-    """Of the packages that scores depend on."""
+    """The versions of the packages that scores depend on."""
     return {name: importlib.metadata.version(name) for name in ("attnlib", "torch", "numpy")}

@@ -1,4 +1,4 @@
-"""What `attnlib` does from a shell: `attnlib look`, `attnlib benchmark`; also as `python -m attnlib`."""
+"""The command line: `attnlib look` and `attnlib benchmark`, also as `python -m attnlib`."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from attnlib.models.pretrained import DEFAULT, ModelUnavailable
 __all__ = ["main"]
 
 LONGEST_LINE = 2000
-"""Characters of a refusal: a name, or a prompt, may be long."""
+"""The most characters of an error message that are printed, since it may quote a long name or prompt."""
 
 REFUSALS = (ValueError, ModelUnavailable, CheckpointError, OSError)
-"""What says in words what cannot be done; anything else is an error of ours, with its traceback."""
+"""Errors whose message is printed for the user; any other error is a bug and shows its traceback."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command; progress and refusals go to stderr, the path of what was made to stdout.
+    """Runs a command; progress and errors go to stderr, the path of the page or the scores to stdout.
 
     Args:
-        arguments: of the command line, without the program's name; by default the shell's.
+        arguments: the command line without the program's name; by default the shell's.
 
     Returns:
-        The exit status: 0, or 1 where something cannot be done, 2 for a command line that is none, 130 where
-        it was stopped.
+        The exit status: 0, 1 for an error in `REFUSALS`, or 130 after an interrupt. An invalid command line
+        exits with status 2.
     """
     given = parser().parse_args(arguments)
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
-    logging.getLogger("attnlib").setLevel(logging.INFO)  # fetching a model takes minutes, and says so
+    logging.getLogger("attnlib").setLevel(logging.INFO)  # shows the progress of a model's download
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     try:
@@ -67,12 +67,12 @@ def _look(given: argparse.Namespace) -> Path:
 
 
 def say(line: str) -> None:
-    """A line of progress, at once."""
+    """Prints a line of progress to stderr without buffering."""
     print(line, file=sys.stderr, flush=True)
 
 
 def parser() -> argparse.ArgumentParser:
-    """What the command line may hold."""
+    """The parser of the command line."""
     top = argparse.ArgumentParser(prog="attnlib", description="Where attention looks, from a shell.")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     command = commands.add_parser(

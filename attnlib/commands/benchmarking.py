@@ -1,4 +1,4 @@
-"""`attnlib benchmark my_file.py:my_method`: a method of attribution, or a metric, against ground truth."""
+"""`attnlib benchmark my_file.py:my_method`: test an attribution method or a metric against ground truth."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from attnlib.commands.looking import checked_place
 
 
 def add_parser(commands: _SubParsersAction[Any]) -> None:
-    """Add the command to a parser's commands."""
+    """Add the command `benchmark` to a parser's commands."""
     command = commands.add_parser(
         "benchmark",
         help="score an attribution method on programs whose sources are known",
@@ -45,7 +45,7 @@ def add_parser(commands: _SubParsersAction[Any]) -> None:
 
 
 def run(given: Namespace) -> str:
-    """Run the command and return what goes to stdout: the scores, and the path of what was written."""
+    """Run the command and return the text for stdout: the scores, and the path of the file written."""
     if given.output is not None:
         endings = (".json",) if given.metric else (".html", ".json")
         if given.output.suffix not in endings:
@@ -64,7 +64,7 @@ def run(given: Namespace) -> str:
 
 
 def function_of(text: str) -> Callable[..., Any]:
-    """The function that "FILE.py:FUNCTION" names, from the file run as a module."""
+    """The function that "FILE.py:FUNCTION" names; the file is run as a module."""
     file, colon, name = text.rpartition(":")
     path = Path(file)
     if not (colon and file.endswith(".py") and name.isidentifier()):
@@ -74,7 +74,7 @@ def function_of(text: str) -> Callable[..., Any]:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(path.parent.resolve()))  # what stands beside it can be imported
+    sys.path.insert(0, str(path.parent.resolve()))  # the file can import its neighbours
     try:
         spec.loader.exec_module(module)
     except Exception as error:

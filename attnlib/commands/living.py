@@ -1,4 +1,4 @@
-"""`attnlib look --live`: one page with the model in it, to which whoever opens it can type."""
+"""`attnlib look --live`: one page that contains the model, in which a reader can type prompts."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from attnlib.widgets.live.checking import knows_chat
 from attnlib.widgets.live.packing import model_file
 
 PACKED = 1.26
-"""Bytes of a page for every byte of a file with weights of 4 bits, by gzip and base64."""
+"""The size of a page over that of a file with 4-bit weights, after gzip and base64."""
 
 
 def look_live(
     name: str, prompt: str, *, chat: bool = False, continuation: str | None = None, say: Say = print
 ) -> Seen:
-    """A page that holds a model and computes it, with a prompt to begin with: any other can be typed.
+    """A page that contains a model and computes it, at first on `prompt`; a reader can type other prompts.
 
-    `name` is as `attnlib.widgets.live.packing.model_file` takes it; `continuation` is forced behind the
-    prompt at first.
+    `name` is as in `attnlib.widgets.live.packing.model_file`; the model is forced to continue the first
+    prompt with `continuation`, if given. Raises a ValueError for a model that a page cannot compute.
     """
     if not prompt.strip():
         raise ValueError("the prompt is empty; give the text that the model is to continue")

@@ -1,9 +1,10 @@
-"""From a model's name and a prompt to an explorer of what the model's words drew on.
+"""From a model's name and a prompt to an explorer of the tokens that the model's words depend on.
 
-Three kinds of picture, by what is asked: unless a measure is named, and for most of `METHODS`, one question
-for each written token, with rollout and plainer measures beside the one that is asked (`MeasureExplorer`);
-for rollout and its variants, the matrix of generative rollout, layer by layer (`GenerationExplorer`); for a
-model that came with the book, the model itself, which the page computes (`ModelExplorer`).
+There are four kinds of picture. By default, and for most of `METHODS`, each generated token has its scores by
+the chosen method, beside rollout and plainer methods (`MeasureExplorer`). Rollout and its variants show the
+matrix of generative rollout, layer by layer (`GenerationExplorer`). A model that came with the book is
+computed by the page itself (`ModelExplorer`). A checkpoint shows the attention of its heads
+(`AttentionExplorer`).
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from attnlib.widgets.explorer import Explorer
 from attnlib.widgets.static import whole_page
 
 NEW_TOKENS = 20
-"""How many tokens a model writes at most, unless told."""
+"""The default of the largest number of tokens that a model writes."""
 
 ROLLOUTS = {
     "rollout": (None, False),
@@ -51,16 +52,16 @@ ROLLOUTS = {
     "rollout over null": (None, True),
     "sink-free over null": ([0], True),
 }
-"""The measures that the matrix of generative rollout shows: its sink, and whether over the null model."""
+"""Methods shown by the matrix of generative rollout: its sink, and whether it is over the null model."""
 
 COMPARING = ("attribution patching", "activation patching")
-"""The measures that compare with another prompt, for which a command line has no place."""
+"""Methods that need a second prompt, which the command line does not take."""
 
 ONE_PROMPT = [name for name in METHODS if name not in COMPARING]
-"""The measures that may be asked for."""
+"""The methods that the command line accepts."""
 
 BESIDE = ("rollout", "mean attention", "raw attention, last layer")
-"""What other measures are held against: these share one pass."""
+"""Methods shown beside the chosen one; they share one forward pass."""
 
 FIRST = {
     "AttnLRP": "AttnLRP propagates the prediction of a word back through the model to the words before it",
@@ -68,34 +69,34 @@ FIRST = {
     "without a word before it",
     "gradient norm": "Gradient norm is how fast the prediction of a word changes with a word before it",
 }
-"""What is asked where no measure is named: the first of these that a model can give; and what each does."""
+"""The default methods, of which the first that a model supports is used, and what each of them does."""
 
 LONGEST = 1_500
-"""Tokens of the longest prompt that a gradient is followed through unasked: its graph takes gigabytes."""
+"""The longest prompt, in tokens, for which a gradient method is the default; its graph takes gigabytes."""
 
 ROLLOUT = (
     "rollout multiplies the attention of all layers, and in this book's tests of language models it does not "
     "find the source of an answer (chapter “Attention rollout for generated text”)"
 )
-"""What is said of rollout wherever it is shown."""
+"""The remark on rollout wherever it is shown."""
 
 NAMED, LEAST = 3, 0.01
-"""So many sources are named at most; and what the smallest of them is, of the largest."""
+"""The most sources named in a line, and the least score of a named one, as a share of the largest."""
 
 Say = Callable[[str], None]
 
 Following = int | Int[Tensor, " given"]
-"""What comes behind the prompt: how many tokens that the model writes, or given ones."""
+"""What follows the prompt: a number of tokens for the model to write, or the ids of given tokens."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What `look` shows: in a notebook by itself, and as a page with `save`.
+    """The result of `look`: a notebook shows it, and `save` writes it as a page.
 
     Attributes:
-        note: a line below: of which model this is, and how it was asked.
-        folder: where files lie that `save` puts into the page, as long as this is there.
-        lead: a line above: what the measures are.
+        note: a line below the picture: the model, and how its text was generated.
+        folder: the temporary folder of files that `save` puts into the page; kept as long as this object.
+        lead: a line above the picture: what the methods do.
     """
 
     explorer: Explorer
@@ -105,7 +106,7 @@ class Seen:
     lead: str = ""
 
     def save(self, path: str | Path) -> Path:
-        """Writes the page; an older one of the same name is replaced once all of this one is there."""
+        """Writes the page atomically, replacing an older file, and returns its path."""
         place = checked_place(Path(path))
         note = f"{html.escape(self.note)} Made by attnlib {version('attnlib')}."
         lead = f"<p>{html.escape(self.lead, quote=False)}</p>\n" if self.lead else ""
@@ -130,28 +131,29 @@ def look(
     span: str | None = None,
     say: Say = print,
 ) -> Seen:
-    """What the words of a model drew on, on one prompt.
+    """Show which tokens the words of a model depend on, for one prompt.
 
     Args:
         name: of a language model, as `load_language_model` takes it; `chapter/name` of a model that came
             with the book (`attnlib.models.stored.stored_model`); or a checkpoint of an attnlib `Transformer`,
             the file or the folder of its training.
-        prompt: the text it is given; of a checkpoint, which knows no words, the ids of its tokens ("3 1 4").
+        prompt: the prompt's text; for a checkpoint, which has no tokenizer, its token ids ("3 1 4").
         method: a name of `ONE_PROMPT`; by default AttnLRP beside rollout, or where the model does not allow
-            AttnLRP, the next of `FIRST`; of a prompt of more than `LONGEST` tokens, rollout alone.
-        new_tokens: at most how many tokens it writes; `NEW_TOKENS` by default. It writes greedily: the
-            likeliest token each time, whatever settings for writing the model brings (`write_greedily`).
+            AttnLRP, the next of `FIRST`; for a prompt of more than `LONGEST` tokens, rollout alone.
+        new_tokens: the most tokens that the model writes; `NEW_TOKENS` by default. Decoding is greedy,
+            whatever the model's own generation settings are (`write_greedily`).
         chat: whether the prompt is put into the model's chat template.
         continuation: a text to follow in place of what the model would write.
-        span: a part of what is written, asked about as a whole before its tokens are: what it depends on, and
-            what it depends on through all that was written before it (see `attnlib.attribution.spans`).
-        say: told in a line what is done next.
+        span: a part of the written text, which gets two pictures as a whole before those of single tokens:
+            its direct sources, and its sources through all that was written before it (see
+            `attnlib.attribution.spans`).
+        say: a function that is called with lines of progress.
 
     Raises:
         ValueError: there is no such method or folder; the prompt is empty, too long, or not in the alphabet;
-            the continuation is empty, or comes with a number of tokens; nothing of the span was written; or
-            the model cannot be asked so, with the reason.
-        ModelUnavailable: the model is nowhere to be had.
+            the continuation is empty, or comes with a number of tokens; the span is not in the written text;
+            or the model does not support the arguments, with the reason.
+        ModelUnavailable: the model can be neither found nor downloaded.
     """
     if not isinstance(name, str):
         raise ValueError(
@@ -207,7 +209,7 @@ def look(
 
 
 def _first(model: Any, prompt: Int[Tensor, " prompt"]) -> tuple[str, str]:
-    """The first of `FIRST` that a model can give, or rollout; and a sentence where it is not AttnLRP."""
+    """The first method of `FIRST` that a model supports, or rollout; and why it is not AttnLRP, or ""."""
     METHODS["rollout"](model, prompt[None, :1])
     if len(prompt) > LONGEST:
         return "rollout", (
@@ -224,15 +226,15 @@ def _first(model: Any, prompt: Int[Tensor, " prompt"]) -> tuple[str, str]:
 
 
 def _greedy(unused: list[str]) -> str:
-    """How a text was written, and which settings of the model's own were not followed."""
+    """A sentence that the text was written greedily, with the model's generation settings left unused."""
     wrote = "it wrote the likeliest token each time"
     return f"{wrote}; its own settings for writing were not used ({', '.join(unused)})" if unused else wrote
 
 
 def check_one_way(model: Any, input_ids: Int[Tensor, "1 prompt"]) -> None:
-    """Refuse a model whose first token sees the second, or that gives no finite numbers.
+    """Raise a ValueError for a model whose first token attends to the second, or with logits not finite.
 
-    Encoders such as BERT load as causal language models and give numbers without meaning.
+    Encoders such as BERT can be loaded as causal language models, and then give meaningless logits.
     """
     two = input_ids.repeat(1, 2)[:, :2]
     with torch.no_grad(), evaluating(model):
@@ -276,11 +278,12 @@ def _measured(
     title: str,
     span: str | None,
 ) -> tuple[MeasureExplorer, str]:
-    """A question for each token behind the prompt: on what, of all that stands before it, does it depend?
+    """An explorer with a question for each token after the prompt, and a line of text on the main sources.
 
-    Before them, where a span is given, two about it: what it depends on, directly and through what was
-    written before it. The token that predicts a single one is no candidate: every prediction is made of it.
-    The text tells the largest sources of the span as a whole, or of the first word that is no blank or sign.
+    A question has the scores of the tokens before its own. If a span is given, two questions about it come
+    first: its sources directly, and through what was written before it. For a single token, the token that
+    predicts it is no candidate, since every prediction depends on it. The text names the largest sources of
+    the span as a whole, or of the first token with a letter or digit.
     """
     if isinstance(following, int):
         every = generate(model, ids, following, {"do_sample": False})[0]
@@ -292,7 +295,7 @@ def _measured(
 
     def ask(label: str, scores: dict[str, Tensor], predicted: str, alone: bool = False) -> None:
         moved = {name: score.detach().float().cpu() for name, score in scores.items()}
-        among = torch.stack([*moved.values()]).isfinite().all(0)  # some measures leave out what predicts
+        among = torch.stack([*moved.values()]).isfinite().all(0)  # not the token that predicts, for some
         n = len(among)
         if alone and n > 1:
             among[-1] = False
@@ -318,7 +321,7 @@ def _measured(
 
 
 def _sources(question: dict[str, Any], measures: list[str]) -> str:
-    """The tokens that have most of some measures' scores, in a line."""
+    """A line with the tokens that have the largest scores by each of some methods."""
     found = []
     for name in measures:
         scores = question["scores"][name].where(question["candidates"], 0.0)
@@ -333,7 +336,7 @@ def _sources(question: dict[str, Any], measures: list[str]) -> str:
 
 
 def _place(span: str, every: Int[Tensor, " token"], start: int, tokenizer: Any) -> tuple[int, int]:
-    """The first token that holds a part of what was written from `start` on, and the one after the last."""
+    """The first token of a span in the text written from `start` on, and the one after its last token."""
     try:
         first, stop = tokens_of(span, every[start:].tolist(), tokenizer)
     except ValueError as error:
@@ -344,7 +347,7 @@ def _place(span: str, every: Int[Tensor, " token"], start: int, tokenizer: Any) 
 def _possible(
     model: Any, prompt: Int[Tensor, " prompt"], methods: list[str]
 ) -> tuple[list[str], dict[str, str]]:
-    """Which of these a model can give; and of the others, why not."""
+    """The methods that a model supports, and by name the reasons why it does not support the others."""
     missing = {}
     for name in methods:
         try:
@@ -365,7 +368,7 @@ def _stored(name: str, prompt: str, say: Say) -> Seen:
 
 
 def _drawn(file: Path, prompt: str, say: Say) -> Seen:
-    """The attention of every head of a checkpoint, on tokens by their ids."""
+    """The attention of every head of a checkpoint, on a prompt of token ids."""
     say(f"Loading {file} ...")
     model, ids = Transformer.load(file), _numbers(prompt)
     check_prompt(model, ids, None, name="the prompt")
@@ -380,7 +383,7 @@ def _drawn(file: Path, prompt: str, say: Say) -> Seen:
 
 
 def _numbers(prompt: str) -> Int[Tensor, "1 token"]:
-    """The ids in a prompt of numbers."""
+    """The token ids in a prompt of numbers; raises a ValueError for any other text."""
     words = prompt.split()
     if not all(word.isascii() and word.isdigit() and len(word) < 10 for word in words):
         raise ValueError(
@@ -392,7 +395,7 @@ def _numbers(prompt: str) -> Int[Tensor, "1 token"]:
 
 
 def checkpoint_of(name: str) -> Path | None:
-    """The file of an attnlib `Transformer`, by its name or by the folder of its training, if it is that."""
+    """The checkpoint file of an attnlib `Transformer` that a path or training folder names, or None."""
     path = expanded(name)
     if path.suffix == ".safetensors" and path.is_file() and not path.with_name("config.json").exists():
         return path
@@ -401,17 +404,17 @@ def checkpoint_of(name: str) -> Path | None:
 
 
 def files_of(name: str) -> list[Path]:
-    """The files that are read of a model by its name, as far as they are no copies in a cache."""
+    """The files that are read for a model of this name, except copies in a cache."""
     path = expanded(name)
     if is_stored(name):
         chapter, _, own = name.partition("/")
         path = STORED / chapter / f"{file_name(own)}.safetensors"
     found = path.iterdir() if path.is_dir() else [path]
-    return [each for each in found if each.is_file() and each.suffix != ".html"]  # an earlier page is none
+    return [each for each in found if each.is_file() and each.suffix != ".html"]  # without earlier pages
 
 
 def is_stored(name: str) -> bool:
-    """Whether the name begins with a chapter that has stored models, and no folder of that name lies here."""
+    """Whether the name begins with a chapter that has stored models, and is not an existing folder."""
     chapters = {path.parent.name for path in STORED.glob("*/*.safetensors")}
     return name.partition("/")[0] in chapters and not expanded(name).is_dir()
 
@@ -429,13 +432,13 @@ def _known(method: str) -> str:
 
 
 def short(name: str) -> str:
-    """A folder's own name, without the way to it; any other name as it is."""
+    """A folder's own name, without its path; any other name unchanged."""
     folder = expanded(name)
     return folder.resolve().name if folder.is_dir() else name
 
 
 def checked_place(path: Path, model: str = "") -> Path:
-    """The path, if a page can be written there: asked before the minutes that it takes to make one."""
+    """The path; raises a ValueError unless a page can be written there, before minutes are spent on it."""
     if path.is_dir():
         raise ValueError(f"{path} is a folder; name a file in it: -o {path / 'look.html'}")
     if not path.parent.is_dir():

@@ -1,4 +1,4 @@
-"""Where samples come from: text, token ids, targets, and the reference attention."""
+"""Generators of samples: text, token ids, targets, and reference attention."""
 
 from typing import TYPE_CHECKING
 

@@ -16,7 +16,7 @@ Head = tuple[int, int]
 """A head's place in the model: `(layer, head)`, both counted from 0."""
 
 PINNED = {"cuda"}
-"""The kinds of device that copy from pinned memory while the processor goes on."""
+"""The device types that copy asynchronously from pinned memory."""
 
 T = TypeVar("T")
 M = TypeVar("M", bound="Movable")
@@ -32,7 +32,7 @@ class Sample:
         target_ids: id to predict at each position; `IGNORE` where there is none.
         reference: where a query that predicts the next token should look; `None` if the task has none.
         evaluated: where `reference` is defined.
-        target_attention: the same, for each head that has a known algorithm: `{(layer, head): [query, key]}`.
+        target_attention: where each head with a known algorithm should look: `{(layer, head): [query, key]}`.
     """
 
     text: str
@@ -44,10 +44,10 @@ class Sample:
 
 
 class Movable:
-    """A batch, or what else is a dataclass of tensors."""
+    """Base class of batches and other dataclasses of tensors."""
 
     def to(self: M, device: torch.device | str) -> M:
-        """The same on another device."""
+        """A copy with all tensors on another device."""
         return moved(self, device)
 
 
@@ -77,14 +77,14 @@ class Batch(Movable):
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """What a model is called with, by name: `model(**batch.inputs)`."""
+        """The keyword arguments of a model's call: `model(**batch.inputs)`."""
         return {"input_ids": self.input_ids, "attention_mask": self.attention_mask}
 
 
 def moved(value: T, device: torch.device | str) -> T:
-    """A tensor, or a batch with all of its tensors, on another device.
+    """A tensor, or a dictionary or dataclass with all of its tensors, on another device.
 
-    Copies to a GPU go through pinned memory: they queue up, and do not wait for what the GPU does before.
+    Copies to a GPU go through pinned memory: they are queued, and do not wait for the GPU's earlier work.
     """
     found: Any = value
     if isinstance(value, Tensor):

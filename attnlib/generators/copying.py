@@ -14,12 +14,12 @@ from attnlib.checks import check_at_least, check_between
 from attnlib.generators.base import Movable
 
 UNSEEN = 2**31
-"""The step that training never comes to: what is drawn by it, models are looked at on."""
+"""A step that training never reaches: its batch is unseen in training, and serves to evaluate models."""
 
 
 @dataclass(frozen=True)
 class CopyBatch(Movable):
-    """Sequences to copy: some for each of several models.
+    """Sequences to copy, for each of several models.
 
     Attributes:
         source: the symbols, and the id of the end.
@@ -31,37 +31,38 @@ class CopyBatch(Movable):
 
     @property
     def inputs(self) -> dict[str, Tensor]:
-        """What a model is called with, by name; of the target, all ids but the last."""
+        """The keyword arguments of a model's call; the target is without its last id."""
         return {"source": self.source, "target": self.target[..., :-1]}
 
     @property
     def predicted(self) -> Int64[Tensor, "model batch token"]:
-        """The ids to predict: those of the source, the end among them."""
+        """The ids to predict: those of the source, including the end."""
         return self.target[..., 1:]
 
     @property
     def elsewhere(self) -> Bool[Tensor, "model batch token token"]:
-        """[target, source]: True where the symbol to copy stands too, though it is not the one to copy."""
+        """True where [target, source] is another occurrence of the symbol to copy, at a wrong position."""
         same = self.source[..., :, None] == self.source[..., None, :]
         return same & ~torch.eye(self.source.shape[-1], dtype=torch.bool, device=same.device)
 
 
 @dataclass(frozen=True)
 class Copying:
-    """The task to write a random sequence of symbols again.
+    """The task of copying a random sequence of symbols.
 
-    With ids from 0 for the symbols, then the end, then the start, a sequence of 3 out of 5 symbols is
+    The symbols have ids from 0; the end and the start follow. A sequence of 3 out of 5 symbols is
 
         source  4 0 2 5       target  6 4 0 2 5
 
-    and, once symbols may occur again, it may be `4 0 4 5`. Without repetition, and with as many symbols as
-    places, every sequence is a permutation: all symbols are in all of them.
+    With `repetition`, a source may be `4 0 4 5`. Without it, and with as many symbols as positions, every
+    sequence is a permutation of all symbols.
 
     Attributes:
-        length: symbols of a sequence.
-        symbols: how many there are to draw from.
-        room: ids kept for symbols, so that a model of this task can go on with one of more symbols; 0: as
-            many as there are.
+        length: symbols per sequence, without end and start.
+        symbols: number of different symbols to draw from.
+        repetition: whether a symbol may occur more than once in a sequence.
+        room: ids reserved for symbols, so that a model trained on this task can be trained further on one
+            with more symbols; 0 reserves `symbols` ids.
 
     Source:
         Snell, Zhong, Klein and Steinhardt 2021, section 5, and the authors' SequenceCopying.
@@ -73,7 +74,7 @@ class Copying:
     room: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse tasks that there cannot be."""
+        """Raise `ValueError` for impossible settings."""
         check_at_least(1, length=self.length, symbols=self.symbols)
         if not self.repetition:
             check_between(1, self.symbols, length=self.length)
@@ -81,17 +82,17 @@ class Copying:
 
     @property
     def end(self) -> int:
-        """The id behind the last symbol."""
+        """The id of the end, which follows those of the symbols."""
         return self.room or self.symbols
 
     @property
     def start(self) -> int:
-        """The id before the first symbol."""
+        """The id of the start, with which a target begins."""
         return self.end + 1
 
     @property
     def vocabulary(self) -> int:
-        """How many ids there are."""
+        """The number of ids, end and start included."""
         return self.end + 2
 
     @property
@@ -114,11 +115,11 @@ class Copying:
         return rng.permuted(every, axis=1)[:, : self.length]
 
     def batch(self, n: int, seeds: Sequence[Sequence[int]]) -> CopyBatch:
-        """`n` sequences for every model, each model's drawn by its own seed."""
+        """`n` sequences for every model, drawn with that model's seed."""
         return self.of(np.stack([self.sequences(n, np.random.default_rng(seed)) for seed in seeds]))
 
     def of(self, symbols: Int64[np.ndarray, "model batch length"]) -> CopyBatch:
-        """Sequences of symbols, with end and start."""
+        """The batch of the given symbols, with end and start added."""
         check_between(0, self.symbols - 1, symbols=symbols.min())
         check_between(0, self.symbols - 1, symbols=symbols.max())
         source = np.pad(symbols, ((0, 0), (0, 0), (0, 1)), constant_values=self.end)
@@ -126,5 +127,5 @@ class Copying:
         return CopyBatch(torch.from_numpy(source), torch.from_numpy(target))
 
     def batches(self, batch_size: int, seeds: Sequence[int]) -> Callable[[int], CopyBatch]:
-        """The batch of every training step, which depends for each model on the step and its own seed."""
+        """The batch of every training step; each model's part depends on the step and its own seed only."""
         return lambda step: self.batch(batch_size, [[seed, step] for seed in seeds])

@@ -1,4 +1,4 @@
-"""The same text with another right answer: what its answer comes from is exchanged."""
+"""Counterfactual texts: characters that an answer depends on are replaced, so that the answer changes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 TRIES = 40
-"""How many texts are drawn before it is taken that there is none."""
+"""How many texts are drawn before the search gives up."""
 
 
 def exchanged_text(
@@ -18,11 +18,11 @@ def exchanged_text(
     redrawn: Callable[[str, Sequence[int], np.random.Generator], str | None],
     right: Callable[[str], str],
 ) -> str | None:
-    """A text as long as this one with other characters at `keys`, and so with another one at `place`.
+    """A text of the same length with other characters at `keys` and, as a result, another one at `place`.
 
-    First all of the keys are exchanged, and where that gives no text of the task, some of them. `redrawn`
-    puts other characters at keys, the answer not yet right, or gives `None`; `right` is what the task makes
-    of such a text, or a `ValueError` if it is none of the task.
+    The first tries replace all keys, later ones a random half. `redrawn(text, keys, rng)` replaces the
+    characters and leaves the answer stale, or returns `None`. `right` corrects the answer, or raises
+    `ValueError` if the text does not belong to the task. The result is `None` if every try fails.
     """
     for attempt in range(TRIES):
         chosen = [key for key in keys if attempt < TRIES // 4 or rng.random() < 0.5]
@@ -31,7 +31,7 @@ def exchanged_text(
             continue
         try:
             found = right(drawn)
-        except ValueError:  # no text of the task, such as 0 in front of a number
+        except ValueError:  # not a text of the task: for example, a number with a leading 0
             continue
         if len(found) == len(text) and found[place] != text[place]:
             return found
@@ -39,12 +39,12 @@ def exchanged_text(
 
 
 def with_others(text: str, allowed: Mapping[int, str], rng: np.random.Generator) -> str:
-    """The text with other characters at some places, each one of those allowed there."""
+    """The text with another character at each place in `allowed`, drawn from those allowed there."""
     others = {place: other_of(characters, text[place], rng) for place, characters in allowed.items()}
     return "".join(others.get(place, each) for place, each in enumerate(text))
 
 
 def other_of(allowed: str, character: str, rng: np.random.Generator) -> str:
-    """Another of the characters that are allowed; the same one if there is none."""
+    """A random allowed character other than this one; the same one if there is no other."""
     others = [each for each in allowed if each != character] or [character]
     return others[rng.integers(len(others))]

@@ -3,10 +3,10 @@ r"""Needle in a haystack: a question whose answer stands in one fact among other
     The code of Alma is 7319. The code of Bruno is 2045. ... Q: What is the code of Alma? A: The code of Alma
     is 7319
 
-The text up to the answer's value is what a language model reads; the value is what it has to say. Every name
-occurs in one fact, and every value too, so the answer can only come from the *needle*: the tokens of the
-value (7319) in the fact about the name that is asked for. An attribution of the answer's first token to the
-prompt that misses all of them has missed where the answer came from.
+A language model reads the text up to the answer's value, and has to predict the value. Every name and every
+value occurs in only one fact, so the answer can only come from the *needle*: the tokens of the value (7319)
+in the fact about the name in the question. An attribution of the answer's first token to the prompt that
+misses all of these tokens is wrong.
 
 Two examples, with 2 facts, as tokens that are characters (`^` marks the needle, `?` the query that predicts
 the answer's first token, with `opening=""`):
@@ -45,10 +45,10 @@ NAMES = tuple(
     "Omar Oscar Paul Petra Quinn Rita Robert Rosa Sara Simon Sofia Thomas Tina Vera Victor Walter Yusuf "
     "Zoe".split()
 )
-"""Whom facts are about."""
+"""The names that facts are about."""
 
 OPENING = "The code of {name} is"
-"""How the answer begins. Small models begin like that, or not at all; with `opening=""` many end the text."""
+"""The words that begin the answer. Without them (`opening=""`), many small models end the text instead."""
 
 _FACT = re.compile(r"The code of (?P<name>\w+) is (?P<value>\d+)\.")
 _QUESTION = re.compile(r"Q: What is the code of (?P<name>\w+)\? A:(?P<opening> The code of (?P=name) is)?")
@@ -56,17 +56,19 @@ _QUESTION = re.compile(r"Q: What is the code of (?P<name>\w+)\? A:(?P<opening> T
 
 @dataclass(frozen=True)
 class NeedleSample(Sample):
-    """A prompt with its answer. `input_ids` are those of both; `target_ids` ask for the answer's value.
+    """A prompt with its answer: `input_ids` hold both, `target_ids` only the tokens of the answer's value.
 
-    `reference` is True from each query that predicts a token of the value, to every token of the needle;
-    `evaluated` from those queries to the prompt's tokens. Tokens are the needle's if they share a character
-    with its value.
+    The queries are the positions that predict a token of the value. `reference` is True for their keys in the
+    needle, `evaluated` for their keys in the prompt. A token belongs to the needle if it shares a character
+    with the value in the fact.
 
     Attributes:
-        position: which of the facts is the needle's, from 0.
-        n_prompt: tokens up to the answer's value. The last of them is the query that predicts it.
-        context: True for tokens of the facts; what comes after them asks.
-        name: True for the tokens of the name in the needle's fact.
+        answer: the value.
+        facts: number of facts.
+        position: index of the fact that holds the needle, from 0.
+        n_prompt: tokens before the answer's value. The last of them is the query that predicts its first.
+        context: True for tokens of the facts, False for those of the question and the answer.
+        name: True for the tokens of the name in the fact that holds the needle.
     """
 
     answer: str = ""
@@ -78,11 +80,11 @@ class NeedleSample(Sample):
 
 
 class NeedleGenerator:
-    """Prompts of the needle test, for any Hugging Face tokenizer that knows offsets.
+    """Prompts of the needle test, for any fast Hugging Face tokenizer (which can return offsets).
 
-    Sample `i` depends on `seed` and `i` only. Samples take turns in the number of facts; the needle's
-    position among them is drawn evenly. A value has `digits` digits, and the first is not 0. `opening` is how
-    the answer begins: in the facts' own words (`OPENING`), or "".
+    Sample `i` depends on `seed` and `i` only. The number of facts cycles through `facts`; the needle's
+    position among them is uniform. A value has `digits` digits, and the first is not 0. `opening` stands
+    before the answer's value: the wording of the facts (`OPENING`), or "".
     """
 
     def __init__(
@@ -104,7 +106,7 @@ class NeedleGenerator:
         self.tokenizer, self.seed, self.digits, self.opening = tokenizer, seed, digits, opening
 
     def generate_samples(self) -> Iterator[NeedleSample]:
-        """Samples without end."""
+        """An endless stream of samples."""
         for index in itertools.count():
             yield self.annotate(self._text(index))
 
@@ -119,7 +121,7 @@ class NeedleGenerator:
         return f"{told} Q: What is the code of {names[asked]}? A:{opening} {values[asked]}"
 
     def annotate(self, text: str) -> NeedleSample:
-        """The sample of a text like those of this module's docstring."""
+        """The sample of a text in the form that this module's docstring shows; else a `ValueError`."""
         question = _QUESTION.search(text)
         facts = list(_FACT.finditer(text, 0, question.start())) if question else []
         told = " ".join(fact.group() for fact in facts)
@@ -139,10 +141,10 @@ class NeedleGenerator:
         return self._tokenised(text, facts, about[0], answer)
 
     def exchanged(self, sample: NeedleSample, rng: np.random.Generator) -> NeedleSample | None:
-        """The prompt with the values of the fact that is asked for and of another one exchanged.
+        """The counterfactual sample in which the fact in question and another fact have swapped values.
 
-        The answer is then that other value, and its first token another one; the prompt has as many tokens.
-        The result is `None` if no fact gives such a prompt.
+        The answer becomes the other fact's value and begins with another token; the prompt's number of tokens
+        stays the same. The result is `None` if no fact gives such a prompt.
         """
         values = [fact["value"] for fact in _FACT.finditer(sample.text)]
         for value in rng.permutation([each for each in values if each != sample.answer]).tolist():
@@ -163,7 +165,7 @@ class NeedleGenerator:
             return (starts < end) & (ends > start) & (ends > starts)
 
         asked = of(len(text) - len(answer), len(text)).nonzero().flatten()
-        n_prompt, n = int(asked[0]), int(asked[-1]) + 1  # what a tokenizer adds at the end is no answer
+        n_prompt, n = int(asked[0]), int(asked[-1]) + 1  # without a tokenizer's end token
         if text[int(starts[n_prompt]) : len(text) - len(answer)].strip():
             raise ValueError(f"the tokenizer runs the prompt and the answer of {text!r} together")
         ids = torch.tensor(encoded["input_ids"])[:n]

@@ -1,4 +1,4 @@
-"""The batch of every training step: a function of the step alone, which lets a killed run go on exactly."""
+"""The batch of every training step, as a function of the step alone: so a killed run can resume exactly."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from jaxtyping import Int64
 from attnlib.checks import check, check_at_least
 
 B = TypeVar("B")
-"""Whatever is trained on."""
+"""The type of a batch."""
 
 
 @dataclass(frozen=True, eq=False)
 class EpochBatches(Generic[B]):
-    """All rows in a new random order each epoch; what is left over at the end of one is not used in it.
+    """All rows in a new random order each epoch; an incomplete last batch is dropped.
 
-    Rows of like length may go together, which spares padding: each `pool` batches in a row of the random
-    order are sorted by length, cut into batches, and the batches shuffled.
+    To save padding, rows of similar length may be batched together: the rows of `pool` consecutive batches
+    are sorted by length and cut into batches again; then the batches of the epoch are shuffled.
 
     Attributes:
-        make: the batch of some rows, by their places.
-        lengths: of every row, or how many there are; at least one.
-        batch_size: rows per step; all of them, if there are fewer.
-        seed: of the order.
-        pool: batches that are sorted together, where lengths are given; 1: purely random ones.
+        make: makes the batch of the rows with the given indices.
+        lengths: length of every row, or (to ignore lengths) the number of rows; at least one row.
+        batch_size: rows per step; all rows, if there are fewer.
+        seed: seed of the random order.
+        pool: number of batches that are sorted together, where lengths are given; 1: purely random batches.
     """
 
     make: Callable[[Int64[np.ndarray, " batch"]], B]
@@ -40,12 +40,12 @@ class EpochBatches(Generic[B]):
     pool: int = 1
 
     def __post_init__(self) -> None:
-        """Refuse nothing to make batches of."""
+        """Raise `ValueError` without a row, or for a batch size below 1."""
         check_at_least(1, rows=self.n_rows, batch_size=self.batch_size)
 
     @property
     def n_rows(self) -> int:
-        """How many there are."""
+        """How many rows there are."""
         return self.lengths if isinstance(self.lengths, int) else len(self.lengths)
 
     def __call__(self, step: int) -> B:
@@ -55,10 +55,10 @@ class EpochBatches(Generic[B]):
 
     @functools.cached_property
     def _latest(self) -> Callable[[int], np.ndarray]:
-        return functools.lru_cache(maxsize=1)(self._rows)  # one step after another asks for the same epoch
+        return functools.lru_cache(maxsize=1)(self._rows)  # consecutive steps share an epoch
 
     def _rows(self, epoch: int) -> Int64[np.ndarray, "step batch"]:
-        """The rows of the batches of an epoch."""
+        """The row indices of each batch of an epoch."""
         n, pool, lengths = self.n_rows, self.pool, self.lengths
         size = min(self.batch_size, n)
         rng = np.random.default_rng([self.seed, epoch])
@@ -74,8 +74,8 @@ class EpochBatches(Generic[B]):
 def in_stages(stages: Sequence[tuple[int, Callable[[int], B]]]) -> Callable[[int], B]:
     """A curriculum: the batch of every training step, from the stage that the step is in.
 
-    Every stage is asked for the batch of the step as training counts it, so no two stages draw from the same
-    random numbers. The last stage goes on for as long as training.
+    Each stage is a number of steps and a function from step to batch. That function receives the step of the
+    whole training, so no two stages share random numbers. The last stage lasts as long as training.
     """
     steps = [steps for steps, _ in stages]
     check(steps and min(steps) >= 0, "stages must be one or more, of at least 0 steps each", steps)
@@ -88,6 +88,6 @@ def in_stages(stages: Sequence[tuple[int, Callable[[int], B]]]) -> Callable[[int
 
 
 def chunks(n: int, size: int) -> list[slice]:
-    """0 to n - 1 in parts of `size`, in their order: what a model is evaluated on."""
+    """The slices of `size` rows each that cover rows 0 to n - 1 in order, as for an evaluation."""
     check_at_least(1, batch_size=size)
     return [slice(start, start + size) for start in range(0, n, size)]

@@ -1,4 +1,4 @@
-"""Prompts as ids, plain or as a chat, alone or with a text behind them; and three to try."""
+"""Token ids of prompts, plain or as a chat, with or without a continuation; and three example prompts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ EXAMPLES = {
 
 @plain_options
 def encode(text: str, tokenizer: Any, chat: bool = False) -> Int64[Tensor, "1 token"]:
-    """A prompt as ids, in a chat template if asked for, without what some tokenizers put at its end."""
+    """The token ids of a prompt, in the chat template if `chat`, without a tokenizer's end token."""
     check_some(prompt=text)
     check_text(prompt=text)
     if not chat:
@@ -49,10 +49,10 @@ def encode(text: str, tokenizer: Any, chat: bool = False) -> Int64[Tensor, "1 to
 def continued(
     text: str, continuation: str, tokenizer: Any, chat: bool = False
 ) -> tuple[Int64[Tensor, "1 prompt"], Int64[Tensor, " generated"]]:
-    """A prompt as ids, and those of a text behind it, as the tokenizer writes the two together.
+    """The token ids of a prompt, and those of its continuation, from tokenizing both as one text.
 
-    The continuation follows from the very next character (where a word begins, a blank) and has to begin a
-    token of its own; in a chat it is the answer's beginning.
+    The continuation is appended without a space (so it begins with one where it begins a word). It must
+    start at a token boundary, else `ValueError`. In a chat it is the beginning of the answer.
     """
     prompt = encode(text, tokenizer, chat)
     check_some(continuation=continuation)
@@ -70,16 +70,16 @@ def continued(
 
 
 def _without_end(text: str, tokenizer: Any, **how: bool) -> Int64[Tensor, "1 token"]:
-    """A text as ids, without what the tokenizer adds behind it."""
+    """The token ids of a text, without special tokens that the tokenizer appends."""
     read = tokenizer(text, return_tensors="pt", return_special_tokens_mask=True, **how)
     own = (read["special_tokens_mask"][0] == 0).nonzero()
     return read["input_ids"][:, : int(own[-1]) + 1] if len(own) else read["input_ids"]
 
 
 def _in_a_chat(text: str, tokenizer: Any, **told: Any) -> Any:
-    """A user's text in the model's chat template (of several, "default"), up to where the answer begins.
+    """A user's message in the model's chat template ("default" if several), up to the answer's beginning.
 
-    A template is code of whoever made the model, and may raise anything.
+    A template is code that comes with the model, and may raise any exception.
     """
     template = tokenizer.chat_template
     if isinstance(template, dict) and "default" not in template:

@@ -1,4 +1,4 @@
-"""Data sets that others made: where their files are, how they are read, and three splits without copies."""
+"""Find and read data sets in folders or public sources, and split them in three without duplicates."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ DATA_VARIABLE = "ATTNLIB_DATA"
 """The environment variable that may name a folder whose subfolders (`classification`, ...) hold data sets."""
 
 SPLITS = {"train": ("train",), "validation": ("val", "dev"), "test": ("test",), "all": ("all",)}
-"""How the name of a split's file begins: `train_10k.tsv.gz` is of "train"; "all" has yet to be split."""
+"""The file name prefixes of each split: `train_10k.tsv.gz` is a "train" file; "all" is not yet split."""
 
 ORDER = ("test", "validation", "train")
-"""Which split keeps a row that is in several."""
+"""The priority of splits: a row found in several stays in the first of these only."""
 
 
 # ---- folders and files -------------------------------------------------------------------------------
@@ -44,8 +44,9 @@ def folder_with(
 ) -> Path | None:
     """The folder with a data set's files: `folder` itself, or a subfolder of it with the set's name.
 
-    Without `folder`, a subfolder of `$ATTNLIB_DATA/<kind>`, or of `$ATTNLIB_DATA`, if there is one, else
-    `None`: the public source.
+    Without `folder`, the result is a subfolder of `$ATTNLIB_DATA/<kind>` or of `$ATTNLIB_DATA`; if there is
+    none, `None`, which stands for the public source. `holds` tells whether a folder has the files. If
+    `folder` has none, the `FileNotFoundError` describes them as `files`.
     """
     if folder is None:
         root = os.environ.get(DATA_VARIABLE)
@@ -64,10 +65,10 @@ def folder_with(
 def found_set(
     name: str, folder: str | Path | None, recipes: Mapping[str, Any], *, made: str, columns: str, **where: Any
 ) -> tuple[str, Any, Path | None]:
-    """A data set by its name: the name in code, its recipe if it is known, and the folder with its files.
+    """A data set's name in code, its recipe (`None` if unknown), and its folder (`None`: public source).
 
-    Capitals do not count in the name of a known set. For the message, `made` is the set that is not read, and
-    `columns` what else may be read; `where` is for `folder_with`.
+    Known names are not case-sensitive. For the error message, `made` is the name of the generated data set,
+    and `columns` describes the tables of other sets. `where` is passed on to `folder_with`.
     """
     name = name.lower() if name.lower() in recipes else name
     recipe = recipes.get(name)
@@ -82,7 +83,7 @@ def found_set(
 
 
 def two_different(what: str, given: Sequence[str] | None, are: str) -> tuple[str, str]:
-    """The two texts that are given, if they are two and different; a refusal says what they `are`."""
+    """The two given texts, if they are two different ones; else a `ValueError` that says what they `are`."""
     fits = given is not None and not isinstance(given, str) and len(given) == 2 and given[0] != given[1]
     check(fits, f"{what} must be two different {are}", given)
     assert given is not None
@@ -90,19 +91,19 @@ def two_different(what: str, given: Sequence[str] | None, are: str) -> tuple[str
 
 
 def files_of(folder: Path, beginnings: Mapping[str, tuple[str, ...]] = SPLITS) -> dict[str, list[Path]]:
-    """The files of each split that a folder has any of, by name."""
+    """The files of each split in a folder, sorted by name; a split without files is left out."""
     files = sorted(file for file in folder.iterdir() if file.is_file()) if folder.is_dir() else []
     found = {split: [f for f in files if f.name.startswith(begins)] for split, begins in beginnings.items()}
     return {split: mine for split, mine in found.items() if mine}
 
 
 def with_ending(files: Sequence[Path], ending: str) -> list[Path]:
-    """The files with an ending, compressed or not."""
+    """The files whose name ends with `ending`, or with `ending` and `.gz`."""
     return [file for file in files if file.name.removesuffix(".gz").endswith(ending)]
 
 
 def tables_in(files: Mapping[str, Sequence[Path]]) -> dict[str, Path]:
-    """The table, TSV or CSV, of each split that has one; two of one split are refused."""
+    """The TSV or CSV file of each split that has one; two files of one split raise `ValueError`."""
     tables = {
         split: [*with_ending(mine, ".tsv"), *with_ending(mine, ".csv")] for split, mine in files.items()
     }
@@ -112,7 +113,7 @@ def tables_in(files: Mapping[str, Sequence[Path]]) -> dict[str, Path]:
 
 
 def split_lines(data: bytes) -> list[str]:
-    """Lines end at a line feed and at nothing else, so that no other sign can shift one side."""
+    """The lines of UTF-8 text. Only line feeds end them, else two files of lines could get out of step."""
     lines = data.decode("utf-8").split("\n")
     return lines[:-1] if lines and not lines[-1] else lines
 
@@ -127,9 +128,9 @@ def read_lines(path: Path) -> list[str]:
 
 
 def read_tsv(path: Path) -> dict[str, list[str]]:
-    """The columns of a table of text: its first line names them, tabs part them, and there is no quoting.
+    """The columns of a tab-separated table, by the names in its first line; there is no quoting.
 
-    Line ends may be Windows' own (a carriage return, then a line feed); any other carriage return is text.
+    Lines may end with a carriage return and a line feed; any other carriage return is part of the text.
     """
     lines = [line.removesuffix("\r").split("\t") for line in read_lines(path)]
     header = [name.removeprefix("\ufeff") for name in lines[0]] if lines else []
@@ -142,9 +143,9 @@ def read_tsv(path: Path) -> dict[str, list[str]]:
 
 
 def read_columns(path: Path) -> dict[str, list[str]]:
-    """The columns of a table of text, as `read_tsv` reads it or, where its name says so, as CSV.
+    """The columns of a table: CSV if the file's name ends with `.csv` or `.csv.gz`, else as in `read_tsv`.
 
-    CSV has commas between fields, and quotes around those with commas, quotes or line ends in them.
+    In CSV, commas separate fields; fields with commas, quotes or line ends in them are quoted.
     """
     if not with_ending([path], ".csv"):
         return read_tsv(path)
@@ -161,20 +162,20 @@ def read_columns(path: Path) -> dict[str, list[str]]:
 
 @dataclass(frozen=True)
 class PublicFile:
-    """A public file at a fixed revision, read from the web at most once, and never without a checksum."""
+    """A public file at a fixed revision, downloaded at most once and always verified by its checksum."""
 
     url: str
     sha256: str
 
     def read(self, folder: Path, instead: str) -> bytes:
-        """Its content, kept in `folder`; an error says `instead` what a reader without a network may do."""
+        """The file's content, cached in `folder`; errors end with `instead`, advice for use offline."""
         kept = folder / f"{self.sha256[:16]}-{self.url.rsplit('/', 1)[-1]}"
         if has_sha256(kept, self.sha256):
             return kept.read_bytes()
         try:
             with urllib.request.urlopen(self.url, timeout=30) as answer:
                 data = answer.read()
-        except (OSError, HTTPException) as error:  # the latter where an answer ends before its length
+        except (OSError, HTTPException) as error:  # HTTPException: an incomplete download
             problem = f"{self.url} could not be read ({type(error).__name__}: {error}). {instead}"
             raise ConnectionError(problem) from error
         if (found := hashlib.sha256(data).hexdigest()) != self.sha256:
@@ -198,10 +199,11 @@ def without_copies(
     empty: tuple[str, Callable[[T], bool]],
     wanted: str,
 ) -> dict[str, list[T]]:
-    """The tables without empty rows, and without copies: those of a row in another split, or in its own.
+    """The tables without empty rows, and without copies of a row in another split or in its own.
 
-    Rows of two splits may not share what `same` gives, and rows of one split not what `copied` gives; `empty`
-    is what empty rows are called, and whether one is. How many rows are left out is added to `about`.
+    Two rows in different splits are copies if `same` gives equal values for them; two rows in one split, if
+    `copied` does. `empty` is a name for empty rows and a test for them. The numbers of rows left out are
+    added to `about`. A `ValueError` says `wanted` if no row is left, or names a split that lost all its rows.
     """
     clean: dict[str, list[T]] = {}
     seen: set[Hashable] = set()
@@ -233,11 +235,11 @@ def split_in_three(
     *,
     same: Callable[[T], Hashable],
 ) -> dict[str, list[T]]:
-    """Train, validation and test in random order; what is missing is drawn from the rest, without copies.
+    """Train, validation and test rows in random order; missing splits are drawn from the other rows.
 
-    `tables` are of `without_copies`, with "all" for rows that have no split; `shares` tells how many of so
-    many rows become a test set, and then a validation set. A row that has `same` in common with a drawn one
-    is left out, which is counted in `about`.
+    `tables` come from `without_copies`; rows of "all" have no split yet. For a missing test or validation
+    split, `shares` gives the number of rows to draw from so many. Remaining rows for which `same` equals that
+    of a drawn row are left out, and counted in `about`.
     """
     rest = [split for split in ("train", "all") if split in tables]
     parts = {split: _shuffled(tables[split], rng) for split in tables if split not in rest}

@@ -1,4 +1,4 @@
-"""Which of train, valid and test a text belongs to: its own content decides, so that none is in two."""
+"""Assign texts to train, valid and test by a hash of their content, so that no text is in two splits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TENTHS: dict[Split, tuple[int, ...]] = {"test": (0,), "valid": (1,), "train": (2
 
 
 def known_split(split: str | None) -> Split | None:
-    """The name of a split that there is, or `None` for all texts; anything else is refused."""
+    """The checked name of a split, or `None` for all texts; any other value raises `ValueError`."""
     check_one_of((*get_args(Split), None), split=split)
     return next((known for known in get_args(Split) if split == known), None)
 
@@ -23,12 +23,12 @@ def known_split(split: str | None) -> Split | None:
 def in_split(
     symbols: Integer[np.ndarray, "text position"], lengths: Integer[np.ndarray, " text"], split: Split
 ) -> Bool[np.ndarray, " text"]:
-    """Whether each text is in the split; symbols behind its end do not count."""
+    """Whether each text is in the split; padding behind a text's end does not count."""
     return np.isin(_tenth(symbols, lengths), TENTHS[split])
 
 
 def _tenth(symbols: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """A number from 0 to 9 that depends on a text's content alone, not on its padding; spread evenly."""
+    """A uniform hash from 0 to 9 of each text's content, which does not depend on its padding."""
     weights = np.random.default_rng(0).integers(1, 2**62, symbols.shape[1], dtype=np.uint64)
     content = np.where(np.arange(symbols.shape[1]) < lengths[:, None], symbols + 1, 0).astype(np.uint64)
     mixed = content @ weights

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import transformers
 
 SPECIAL = PAD, BOS, EOS, UNK = "<pad>", "<bos>", "<eos>", "<unk>"
-"""The special tokens, at their ids."""
+"""The special tokens; the id of each is its index here."""
 
 PAD_ID, BOS_ID, EOS_ID, UNK_ID = range(4)
 
@@ -20,8 +20,8 @@ def char_tokenizer(characters: str = string.printable) -> transformers.PreTraine
     """A Hugging Face fast tokenizer that gives every character a token of its own.
 
     Ids 0 to 3 are `<pad>`, `<bos>`, `<eos>` and `<unk>`; character *i* of `characters` has id 4 + *i*.
-    Encoding puts `<bos>` in front, as most language models' tokenizers do; ask for
-    `add_special_tokens=False` to go without. A character outside `characters` becomes `<unk>`.
+    Encoding puts `<bos>` in front, as most language models' tokenizers do, unless it is called with
+    `add_special_tokens=False`. A character outside `characters` becomes `<unk>`.
 
     Args:
         characters: the vocabulary, each character once. The default is Python's 100 printable ones.

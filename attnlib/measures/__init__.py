@@ -1,4 +1,4 @@
-"""What models do on batches of samples: model and batches in, rows out."""
+"""Predictions, attention and answers of a model on batches of samples, as tables of rows."""
 
 from attnlib.measures.accuracy import sample_scores
 from attnlib.measures.evaluation import evaluate_rows

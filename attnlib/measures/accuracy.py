@@ -1,4 +1,4 @@
-"""How often a model is right, and how sure of it: a row per sample."""
+"""Accuracy and cross entropy of a model, one row per sample."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from attnlib.measures.returned import in_turn, returned
 
 @torch.no_grad()
 def sample_scores(model: nn.Module, batches: Iterable[Batch]) -> pd.DataFrame:
-    """Right tokens, tokens asked for, and what they cost, of every sample.
+    """The numbers of right tokens and of targets, and the cross entropy, for every sample.
 
     Args:
-        model: any that gives `logits` at every token.
-        batches: of samples; one that asks for nothing counts as 0 of 0.
+        model: any model that returns `logits` at every token.
+        batches: batches of samples; a sample without targets counts as 0 of 0.
 
     Returns:
-        A row per sample: `sample`, `right`, `asked`, and `loss`, the cross entropy of all its tokens (in
-        nats). `stats.answer_accuracy` takes them; the cross entropy per token, which is no share, is
+        A row per sample: `sample`, `right` (tokens), `asked` (targets), and `loss`, the sum of the targets'
+        cross entropy in nats. `stats.answer_accuracy` takes these rows; the cross entropy per token is
         `stats.summarise(rows, value="loss", whole="asked", bounds=None)`.
     """
     parts = []

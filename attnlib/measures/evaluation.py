@@ -1,4 +1,4 @@
-"""What a causal language model predicts, and where it looked meanwhile: one row per predicted token."""
+"""Predictions of a causal language model and its attention on the reference: one row per predicted token."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from attnlib.stats.masses import MEAN, ROLLOUT, UNIFORM
 from attnlib.stats.reference import reference_mass
 
 FOLLOWED = (ROLLOUT, MEAN)
-"""What `evaluate_rows` can score: attention through all layers; the mean of heads and layers."""
+"""The attention that `evaluate_rows` can score: rollout over all layers; the mean of heads and layers."""
 
 ABOUT = ("sample", "position", "n_answer", "target", "predicted", "correct")
 
@@ -38,37 +38,37 @@ def evaluate_rows(
 ) -> pd.DataFrame:
     """Predictions and reference mass of a causal model, a row per predicted token.
 
-    Teacher-forced: every token is predicted from the right ones before it (`generate_answers` is the other
-    way). One forward pass per batch gives logits and attention, on any attention kernel; nothing loops over
-    samples, rows or tokens.
+    Teacher forcing: every token is predicted from the right tokens before it (in `generate_answers`, from the
+    model's own). One forward pass per batch gives logits and attention, on any attention kernel, without
+    loops over samples, rows or tokens.
 
     Args:
         model: any Hugging Face causal language model whose attention goes through transformers'
             `AttentionInterface`, or an attnlib `Transformer` with `causal=True`; or any other causal module
             that takes `input_ids` and `attention_mask` and returns an object with `logits`, and, if
-            anything is followed, with `attentions`. Called in evaluation mode, on the device it is on.
-        batches: with `reference` and `evaluated`, if anything is followed.
-        follow: what to score, of `FOLLOWED`; nothing, for accuracy alone.
+            `follow` is not empty, with `attentions`. Called in evaluation mode, on its own device.
+        batches: batches, with `reference` and `evaluated` unless `follow` is empty.
+        follow: which attention to score, a list of some of `FOLLOWED`; empty for accuracy alone.
         progress: show a bar.
 
     Returns:
         A row per predicted token, with the columns
 
-        - `sample`, counted through all batches, and `position` in its answer, from 0; `n_answer`, how many
-          tokens that has;
+        - `sample`, counted through all batches, and `position` in its answer, from 0; `n_answer`, the number
+          of tokens of the answer;
         - `target` and `predicted` (the most probable token), whether they are equal (`correct`), and the
           target's `probability`;
-        - if anything is followed, `evaluated`, whether any key of the row is, and `referenced`, whether one
-          of those is a reference;
-        - the masses followed, and `uniform rollout` and `uniform attention`, what a model would score that
-          attends to everything before it equally: the level of chance. NaN where a row is not `referenced`:
-          such rows count for accuracy, and are left out of masses.
+        - unless `follow` is empty: `evaluated`, whether the row has an evaluated key, and `referenced`,
+          whether one of its evaluated keys is a reference key;
+        - the reference masses of `follow`, and the chance level of each, `uniform rollout` and `uniform
+          attention`: the mass of uniform causal attention. Masses are NaN where a row is not `referenced`;
+          such rows count for accuracy only.
 
-        Without a predicted token, the table is empty.
+        If no token is predicted, the table is empty.
 
     Raises:
-        ValueError: the model is not causal, or cannot be followed (see `rollout_of`); there is no such thing
-            to follow; the batches have no reference, or there are none.
+        ValueError: the model is not causal, or its attention cannot be followed (see `rollout_of`); a name in
+            `follow` is unknown; the batches have no reference attention; or there are no batches.
     """
     unknown = [name for name in follow if name not in FOLLOWED]
     check(not isinstance(follow, str) and not unknown, f"follow must be a list of some of {FOLLOWED}", follow)
@@ -82,9 +82,10 @@ def rows_of_batches(
     what: str,
     progress: bool,
 ) -> pd.DataFrame:
-    """The tables of all batches as one, by a causal model in evaluation mode.
+    """The tables of all batches as one table, made with a causal model in evaluation mode.
 
-    `rows_of` gets each batch on the model's device, and counts `sample` from 0; the result counts through.
+    `rows_of` gets each batch on the model's device, and counts `sample` from 0; the result counts samples
+    through all batches.
     """
     tables, shown = list[pd.DataFrame](), bar(batches, shown=progress, desc=what, unit="batch")
     with evaluating(model):
@@ -125,7 +126,7 @@ def _rows(model: nn.Module, follow: Sequence[str], batch: Batch) -> pd.DataFrame
 
 
 def answer_rows(batch: Batch, predicted: Tensor) -> pd.DataFrame:
-    """Which tokens are asked for, and which were predicted, in the order of `target_ids[asked]`."""
+    """The target tokens and the predicted ones, a row per target, in the order of `target_ids[asked]`."""
     asked = (batch.target_ids != IGNORE).cpu().numpy()
     sample, _ = np.nonzero(asked)
     target = batch.target_ids.cpu().numpy()[asked]
@@ -142,7 +143,7 @@ def _followed(
     asked: Bool[Tensor, "batch token"],
     start: int,
 ) -> tuple[Float[Tensor, "batch position vocabulary"], dict[str, Tensor]]:
-    """Logits, and the masses of the rows asked for."""
+    """The logits from position `start` on, and the reference masses of the rows that have a target."""
     if batch.reference is None or batch.evaluated is None:
         raise ValueError("batches must have their reference attention (or follow must be ()); got none")
     reference, evaluated = batch.reference[asked], batch.evaluated[asked]
@@ -173,5 +174,5 @@ def _followed(
 
 @lru_cache(maxsize=16)  # the batches of an evaluation have few lengths
 def _uniform_rollout(n: int, layers: int) -> Float[Tensor, "query key"]:
-    """Rollout of uniform causal attention; never to be changed."""
+    """The rollout of uniform causal attention; cached, so do not change it in place."""
     return uniform_causal_rollout(n, layers).float()

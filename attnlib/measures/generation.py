@@ -1,4 +1,4 @@
-"""Answers that a model writes itself, and how often they are right."""
+"""Answers that a model generates itself, and whether they are right."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from attnlib.models.transformer import Transformer
 
 @torch.no_grad()
 def generate_answers(model: nn.Module, batches: Iterable[Batch], *, progress: bool = False) -> pd.DataFrame:
-    """What a model writes after each prompt, by greedy decoding, beside the right answer.
+    """The answers that a model generates by greedy decoding, beside the right answers.
 
-    A sample's prompt ends at the first position that has a target. As many tokens are written as the right
-    answer has (its end-of-sequence token is one of them, where the task asks for it), each from those that
-    the model wrote before. A sample is right throughout here exactly if it is in `evaluate_rows`, but for
-    ties; per token the two differ, since one wrong token misleads what follows.
+    A sample's prompt ends at the first position that has a target. The model generates as many tokens as the
+    right answer has (including an end-of-sequence token, if that is a target), each from its own tokens so
+    far. Apart from ties, an answer is right as a whole here exactly if it is in `evaluate_rows`. Accuracies
+    per token differ, since a wrong token can make later ones wrong.
 
     Args:
         model: as in `evaluate_rows`. Hugging Face models generate with their own `generate`; prompts of a
-            batch are padded on the left. Of other modules nothing is known but what they return: they read
-            each prompt without padding, once for every token.
+            batch are padded on the left. Other modules, of which only the output is known, read each prompt
+            without padding, once for every generated token.
         batches: as in `evaluate_rows`; reference attention is not needed.
         progress: show a bar.
 
     Returns:
         A row per token of the answers: `sample`, `position`, `n_answer`, `target`, `predicted`, `correct`, as
-        in `evaluate_rows`; `answer_accuracy`, `error_positions` and `answer_texts` take them.
+        in `evaluate_rows`; `answer_accuracy`, `error_positions` and `answer_texts` take these rows.
 
     Raises:
         ValueError: the model is not causal; there are no batches; or the answers do not fit the model's
@@ -55,7 +55,7 @@ def generate_answers(model: nn.Module, batches: Iterable[Batch], *, progress: bo
 def _written(
     model: nn.Module, batch: Batch, asked: Bool[Tensor, "batch token"]
 ) -> Int64[Tensor, "batch answer"]:
-    """What the model writes, as many tokens for each sample as the longest answer has."""
+    """The generated tokens; every sample has as many columns as the longest answer has tokens."""
     ids, real = _prompts(batch, asked)
     wanted = asked.sum(1).tolist()
     if not (new := max(wanted)):
@@ -64,11 +64,11 @@ def _written(
     context = context_of(model)
     if is_followed(model) and (context is None or ids.shape[1] + new - 1 <= context):
         return write(model, ids, real, new)
-    written = ids.new_zeros(len(ids), new)  # what its own prompt and answer have room for, each by itself
+    written = ids.new_zeros(len(ids), new)  # one at a time: each needs room only for itself
     for sample, own in enumerate(real):
         if n := wanted[sample]:
             prompt = ids[sample : sample + 1, own]
-            check_prompt(model, prompt, None, more=n - 1)  # the last token written is not read
+            check_prompt(model, prompt, None, more=n - 1)  # the last generated token is not read
             written[sample, :n] = write(model, prompt, torch.ones_like(prompt, dtype=torch.bool), n)[0]
     return written
 
@@ -76,7 +76,7 @@ def _written(
 def _prompts(
     batch: Batch, asked: Bool[Tensor, "batch token"]
 ) -> tuple[Int64[Tensor, "batch prompt"], Bool[Tensor, "batch prompt"]]:
-    """Prompts, padded on the left, and where they are real; one that is asked nothing is its first token."""
+    """Prompts, padded on the left, and their mask; a sample without targets has its first token as prompt."""
     lengths = torch.where(asked.any(1), asked.int().argmax(1) + 1, 1)
     longest = int(lengths.max())
     places = torch.arange(longest, device=lengths.device) - (longest - lengths)[:, None]
@@ -97,26 +97,26 @@ def _greedy(
 def _generate(
     model: Any, ids: Int64[Tensor, "batch prompt"], real: Bool[Tensor, "batch prompt"], new: int
 ) -> Int64[Tensor, "batch new"]:
-    """Hugging Face's `generate` by greedy decoding, without the model's own settings or an early stop."""
+    """Generate greedily with Hugging Face's `generate`, without the model's settings or early stopping."""
     config = GenerationConfig(
         max_new_tokens=new, do_sample=False, num_beams=1, repetition_penalty=1.0, pad_token_id=0
     )
-    plain = copy.copy(model)  # the same weights; settings that are None would be filled in from its own
+    plain = copy.copy(model)  # shares weights; else the model's own settings would fill in None
     plain.generation_config = config
     return plain.generate(ids, attention_mask=real.long())[:, ids.shape[1] :]
 
 
 def answer_texts(rows: pd.DataFrame, tokenizer: Any) -> pd.DataFrame:
-    """Right and given answers as texts, one row per sample.
+    """Right and predicted answers as texts, one row per sample.
 
     Args:
-        rows: of `generate_answers`, or of `evaluate_rows` (where each token is predicted from right ones, so
-            that what is read was never written by the model as a whole).
+        rows: rows of `generate_answers`, or of `evaluate_rows` (where each token is predicted from the right
+            tokens, so that the model did not generate the predicted text as a whole).
         tokenizer: a Hugging Face tokenizer; special tokens are left out of the texts.
 
     Returns:
-        Columns `sample`, `target`, `predicted` (texts), `right` (tokens), `n_answer` and `correct` (whether
-        all are).
+        Columns `sample`, `target`, `predicted` (texts), `right` (number of right tokens), `n_answer` and
+        `correct` (whether all tokens are right).
     """
     table = []
     for sample, group in rows.groupby("sample"):

@@ -1,7 +1,7 @@
-"""What any PyTorch module returns: logits and, if it is asked and has them, attentions.
+"""The outputs of any PyTorch module: logits and, if the module can return them, attentions.
 
-Hugging Face models and our own are followed from inside, on any attention kernel. Of other modules nothing is
-known but what they return.
+The attention of Hugging Face models and of our own is read inside the model, on any attention kernel. For
+other modules, only the output is known.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from attnlib.training.objectives import stacked_attentions
 
 
 def is_followed(model: nn.Module) -> bool:
-    """Whether attention is seen from inside: the module is ours, or Hugging Face's."""
+    """Whether attention is read inside the model: whether it is our `Transformer` or a Hugging Face model."""
     return isinstance(model, Transformer) or hasattr(getattr(model, "config", None), "_attn_implementation")
 
 
 def returned(model: nn.Module, batch: Batch, *, attentions: bool = False) -> Any:
-    """The output of a module in evaluation mode, asked for attentions if it can be."""
+    """The output of a module in evaluation mode, with attentions if wanted and if it can return them."""
     known = inspect.signature(model.forward).parameters.values()
     asked = attentions and any(
         each.name == "output_attentions" or each.kind == each.VAR_KEYWORD for each in known
@@ -51,7 +51,7 @@ def in_turn(model: nn.Module, batches: Iterable[Batch]) -> Iterator[tuple[Batch,
 def follow_returned(
     model: nn.Module, batch: Batch, *, on_layer: OnLayer, rollout: bool, logits_from: int
 ) -> Pass:
-    """As `follow_layers`, by the attentions that a module returns."""
+    """The same as `follow_layers`, computed from the attentions that a module returns."""
     output = returned(model, batch, attentions=True)
     attentions = stacked_attentions(output)
     for layer, mean in enumerate(attentions.mean(2).unbind(1)):

@@ -1,7 +1,8 @@
-"""What is trained: transformer, classifier, seq2seq, and Hugging Face models.
+"""Models to train and analyse: transformer, classifier, seq2seq, and Hugging Face models.
 
-Importing it sets `torch.backends.cudnn.allow_tf32` to False for the whole process, so that LSTMs on a GPU
-compute in float32, as on a CPU. Set it to True behind the import for models of yours that need not.
+Importing this package sets `torch.backends.cudnn.allow_tf32` to False for the whole process, so that LSTMs
+on a GPU compute in float32, as on a CPU. If your own models do not need this precision, set the switch back
+to True after the import.
 """
 
 from typing import TYPE_CHECKING
@@ -40,4 +41,4 @@ __all__ = [
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazily(__name__, __file__)
 
-torch.backends.cudnn.allow_tf32 = False  # an LSTM's products on a GPU would keep 10 bits of float32's 23
+torch.backends.cudnn.allow_tf32 = False  # TF32 keeps 10 of float32's 23 mantissa bits in an LSTM's products

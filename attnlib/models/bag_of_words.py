@@ -1,8 +1,8 @@
-"""Models that know which words a text has, not their order: what each alone speaks for.
+"""Bag-of-words models, which ignore word order and give each word a relevance of its own.
 
 Source: Snell, Zhong, Klein and Steinhardt 2021, *Approximating How Single Head Attention Learns* (its
-beta^px, from embedding-only models), and the authors' code, of which one thing is mended: its training loss
-of translation counts `<bos>` and padding among the target tokens, its validation loss does not.
+beta^px, from embedding-only models), and the authors' code, with one correction: the authors' training loss
+of translation counts `<bos>` and padding among the target tokens (their validation loss does not).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class BagOutput:
 
 
 class _Bag(Saved):
-    """A linear map of the mean of words' vectors."""
+    """A linear map of the mean of a text's word vectors."""
 
     CONFIG = BagConfig
 
@@ -54,12 +54,12 @@ class _Bag(Saved):
     def mapped(
         self, input_ids: Int64[Tensor, "batch token"], lengths: Int64[Tensor, " batch"]
     ) -> Float[Tensor, "batch output"]:
-        """What is said of texts, padded on the right with 0."""
+        """The outputs for texts that are padded on the right with 0."""
         return self.output(self.embedding(input_ids).sum(1) / lengths[:, None])
 
 
 class BagOfEmbeddings(_Bag):
-    r"""The embedding-only model.
+    r"""The embedding-only classifier.
 
     $$p(y = 1) = \sigma\Big(\tfrac{1}{n} \sum_i E_{w_i} \cdot u + b\Big)$$
 
@@ -75,7 +75,7 @@ class BagOfEmbeddings(_Bag):
 
     @torch.no_grad()
     def relevance(self) -> Float[Tensor, " word"]:
-        r"""$E u$: how much each word of the vocabulary speaks for class 1 (the bias belongs to no word)."""
+        r"""$E u$: the evidence of each word of the vocabulary for class 1, without the bias."""
         return (self.embedding.weight @ self.output.weight[0]).float().cpu()
 
 
@@ -94,7 +94,7 @@ class WordTranslation(_Bag):
     def forward(
         self, source: Int64[Tensor, "batch source"], lengths: Int64[Tensor, " batch"]
     ) -> Float[Tensor, "batch word"]:
-        """Log-probabilities of target tokens, of sentences padded on the right with 0."""
+        """Log-probabilities of target tokens, given source sentences padded on the right with 0."""
         logits = self.mapped(source, lengths)
         return logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
 
@@ -113,7 +113,7 @@ def word_translation_loss(model: WordTranslation, batch: PairBatch) -> Tensor:
 
 @torch.no_grad()
 def word_translation_scores(model: WordTranslation, batches: Iterable[PairBatch]) -> dict[str, float]:
-    """The cross entropy of target tokens, as `cross_entropy`; every token counts the same."""
+    """The mean cross entropy over all target tokens, under the key `cross_entropy`."""
     device, losses, tokens = next(model.parameters()).device, list[Tensor](), list[Tensor]()
     with evaluating(model):
         for batch in batches:

@@ -1,4 +1,4 @@
-"""What all models need: a mode while they are asked, random numbers of a seed, and a file each."""
+"""Helpers that all models share: evaluation mode in a block, seeded random numbers, and checkpoint files."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from attnlib.undoing import scope, undone
 M = TypeVar("M", bound=nn.Module)
 
 Ways = tuple[Callable[[], Any], Callable[[], Any]]
-"""What does something, and what undoes it."""
+"""Two functions: one does something, the other undoes it."""
 
 
 class Shared:
-    """What blocks of several threads need at once: done by the first of them, undone by the last."""
+    """Changes that blocks in several threads share: the first block makes a change, the last undoes it."""
 
     def __init__(self) -> None:
         self._lock, self.users = RLock(), dict[Any, tuple[set[object], Callable[[], Any]]]()
 
     @scope
     def needed(self, things: Sequence[Any], ways: Callable[[Any], Ways]) -> Iterator[None]:
-        """Inside a `with` block all of these are done; `ways` gives what does a thing, and what undoes it."""
+        """Keep all `things` done inside a `with` block; `ways` maps a thing to its do and undo functions."""
         user = object()
         with undone(partial(self._leave, user, things)):
             with self._lock:
@@ -64,8 +64,8 @@ _evaluated, _without_cudnn = Shared(), Shared()
 def evaluating(model: M) -> Iterator[M]:
     """The model in evaluation mode inside a `with` block; after it, every module is in the mode it had.
 
-    Blocks may be inside one another, and open in several threads at once: the mode comes back when the last
-    of them ends.
+    Blocks may be nested, and open in several threads at once: the mode is restored when the last of them
+    ends.
 
     Example:
         >>> model = nn.Sequential(nn.Dropout(0.5), nn.Dropout(0.5).eval())
@@ -84,9 +84,9 @@ def evaluating(model: M) -> Iterator[M]:
 
 @scope
 def seeded(seed: int, device: torch.device | str = "cpu") -> Iterator[None]:
-    """Inside a `with` block torch draws from this seed; after it, CPU's and CUDA's generators are restored.
+    """Seed torch's generators inside a `with` block; after it, those of the CPU and CUDA are restored.
 
-    For "cpu", as initial weights are drawn, no GPU's generator is touched.
+    With `device` "cpu", where initial weights are drawn, the generators of GPUs are not touched.
     """
     on_cpu = torch.device(device).type == "cpu"
     gpus = [] if on_cpu else range(torch.cuda.device_count())
@@ -97,9 +97,9 @@ def seeded(seed: int, device: torch.device | str = "cpu") -> Iterator[None]:
 
 @scope
 def without_cudnn() -> Iterator[None]:
-    """Recurrent layers are torch's own inside a `with` block.
+    """Compute recurrent layers with torch's own kernels, not cuDNN's, inside a `with` block.
 
-    The switch is the process's: it is as it was when the last of several open blocks ends.
+    The switch applies to the whole process; it is restored when the last of several open blocks ends.
     """
     with _without_cudnn.needed([torch.backends.cudnn], partial(_set, name="enabled", value=False)):
         yield
@@ -110,7 +110,7 @@ def _set(thing: Any, name: str, value: Any) -> Ways:
 
 
 def exact_sum(numbers: Iterable[Tensor]) -> Float64[Tensor, ""]:
-    """A sum of single numbers in double precision, on the processor: some GPUs have no such numbers."""
+    """The sum of scalars in double precision, computed on the CPU: some GPUs have no double precision."""
     return sum((each.cpu().double() for each in numbers), torch.zeros((), dtype=torch.float64))
 
 
@@ -118,7 +118,7 @@ S = TypeVar("S", bound="Saved")
 
 
 MOST_POSITIONS = 2**17
-"""A model's `max_length` needs no weights; this many tokens it may have all the same."""
+"""The largest `max_length` accepted from a file, however few weights the file has (it may need none)."""
 
 
 class Saved(nn.Module):
@@ -127,7 +127,11 @@ class Saved(nn.Module):
     CONFIG: ClassVar[type]
 
     def save(self, path: str | Path, **header: Any) -> None:
-        """Write weights, settings and what else the header is to say to one safetensors file, atomically."""
+        """Write weights, settings and the further entries of `header` to one safetensors file, atomically.
+
+        Raises:
+            ValueError: `header` has an entry "config" or "format".
+        """
         if taken := {"config", "format"} & header.keys():
             raise ValueError(
                 f"config and format are said by the model itself; got {sorted(taken)}: rename them"
@@ -136,7 +140,7 @@ class Saved(nn.Module):
 
     @classmethod
     def load(cls: type[S], path: str | Path, device: torch.device | str = "cpu") -> S:
-        """The model that `save` (or `fit`, as best.safetensors) wrote, in evaluation mode and its dtype."""
+        """The model that `save` (or `fit`, as best.safetensors) wrote, in evaluation mode and saved dtype."""
         if not Path(path).is_file():
             raise CheckpointError(
                 f"there is no checkpoint {path}. Train the model first (fit with folder=... writes "
@@ -146,7 +150,7 @@ class Saved(nn.Module):
 
     @classmethod
     def built(cls: type[S], path: str | Path, weights: dict[str, torch.Tensor], header: dict[str, Any]) -> S:
-        """The model of a file's content; nothing is allocated for settings that do not fit its tensors."""
+        """The model that a file describes; settings that do not fit the tensors raise before allocation."""
         try:
             _check_sizes(cls, header["config"], weights)
             kinds = {weight.dtype for weight in weights.values() if weight.is_floating_point()}
@@ -160,9 +164,9 @@ class Saved(nn.Module):
 
 
 def _check_sizes(kind: Any, settings: Mapping[str, Any], weights: Mapping[str, torch.Tensor]) -> None:
-    """Raise a `ValueError` where settings are of a model with other tensors than these, or one is no number.
+    """Raise a `ValueError` if the settings do not fit the weights, or if a weight is not finite.
 
-    A layer has a tensor at the least, and what is no layer costs nothing on torch's `meta` device.
+    Every layer has at least one tensor; everything else costs nothing on torch's `meta` device.
     """
     numbers = sum(weight.numel() for weight in weights.values())
     for name, value in settings.items():
@@ -186,7 +190,7 @@ def _check_sizes(kind: Any, settings: Mapping[str, Any], weights: Mapping[str, t
 
 
 def config_of(model: nn.Module) -> dict[str, Any]:
-    """A model's settings as JSON: its `config` (a dataclass, or Hugging Face's); empty if it has none."""
+    """A model's `config` (a dataclass, or Hugging Face's) as JSON values; empty if it has none."""
     config: Any = getattr(model, "config", None)
     if dataclasses.is_dataclass(config) and not isinstance(config, type):
         settings = dataclasses.asdict(config)
@@ -196,5 +200,5 @@ def config_of(model: nn.Module) -> dict[str, Any]:
 
 
 def as_json(settings: dict[str, Any]) -> dict[str, Any]:
-    """The settings as they come back from a file: tuples as lists, what JSON does not know as text."""
+    """The settings as they would be read back from a JSON file: tuples as lists, unknown types as text."""
     return json.loads(json.dumps(settings, default=str))

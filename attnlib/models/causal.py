@@ -1,4 +1,4 @@
-"""Causal language models to train from scratch: any architecture of Hugging Face's, or our own."""
+"""Causal language models to train from scratch: any Hugging Face architecture, or our own `Transformer`."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from attnlib.models.transformer import Transformer, TransformerConfig
 from attnlib.undoing import undone
 
 OWN = "transformer"
-"""The name of our own `Transformer`, causal, among the architectures."""
+"""The name among the architectures of our own `Transformer`, with causal attention."""
 
 NO_NUMBER = "computes what is no number: a weight of it is none"
-"""What is said of a model whose logits, or weights, are not finite."""
+"""The end of an error message about a model whose logits, or weights, are not finite."""
 
 
 @cache
 def architectures() -> tuple[str, ...]:
-    """What `CausalSizes.build` makes: our own, and every causal language model that transformers knows."""
+    """Names for `CausalSizes.build`: our own, and every causal language model type of transformers."""
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
     return OWN, *sorted(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
@@ -37,21 +37,21 @@ def architectures() -> tuple[str, ...]:
 FF_WIDTH = ("intermediate_size", "moe_intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size", "dff")
 INIT_STD = ("initializer_range", "init_std")
 DROPOUT = ("attention_dropout", "attn_pdrop", "resid_pdrop", "embd_pdrop", "dropout", "activation_dropout")
-"""What architectures call the width of feed-forward blocks, the spread of first weights, and dropout."""
+"""Names that architectures use for feed-forward width, initial weights' standard deviation, and dropout."""
 
 
 @dataclass(frozen=True)
 class CausalSizes:
-    """How big a model trained from scratch is.
+    """The sizes of a model to be trained from scratch.
 
     Attributes:
         n_layers: layers.
         n_heads: attention heads per layer, each with keys and values of its own; has to divide `width`.
-        width: size of the vector that stands for a token.
+        width: size of the residual stream.
         ff_width: hidden size of the feed-forward blocks; `4 * width` if 0.
         max_length: the longest sequence, in tokens.
-        positions: of our own transformer: "learned", "sinusoidal", "rotary" or "none". Other architectures
-            have their own.
+        positions: position encoding of our own transformer: "learned", "sinusoidal", "rotary" or "none".
+            Other architectures have their own, and accept only the default.
     """
 
     n_layers: int = 2
@@ -62,18 +62,18 @@ class CausalSizes:
     positions: Literal["learned", "sinusoidal", "rotary", "none"] = "learned"
 
     def build(self, architecture: str, tokenizer: Any, seed: int = 0) -> nn.Module:
-        r"""A causal language model of random weights.
+        r"""A causal language model with random weights.
 
         Weights of a Hugging Face architecture are drawn from a normal distribution with a standard deviation
-        of $1/\sqrt{d}$, $d$ the width, in place of the 0.02 that is right for $d$ of some 2,000: at 0.02 a
-        narrow model's attention starts out uniform, and it learns to add several times slower. Attention is
-        the architecture's eager one, so that weights can be read and supervised.
+        of $1/\sqrt{d}$, $d$ the width. The usual 0.02 suits $d$ of about 2,000; with it, a narrow model's
+        attention starts out uniform, and the model learns addition several times slower. Attention is the
+        architecture's eager implementation, so that attention weights can be read and supervised.
 
         Args:
-            architecture: "transformer", our own with `positions`; or a model type of
-                Hugging Face's: "llama" (rotary positions), "gpt2" (learned ones), "qwen2" ...
-            tokenizer: gives the vocabulary's size and the ids of the special tokens.
-            seed: of the weights. The caller's random state is not touched.
+            architecture: "transformer", our own with `positions`; or a Hugging Face model type: "llama"
+                (rotary positions), "gpt2" (learned positions), "qwen2" ...
+            tokenizer: defines the vocabulary's size and the ids of the special tokens.
+            seed: seed of the initial weights. The caller's random state is not touched.
 
         Raises:
             ValueError: there is no such architecture; it does not allow these sizes; or it is not causal.
@@ -136,7 +136,7 @@ class CausalSizes:
 
 
 def check_architecture(name: str) -> None:
-    """Refuse a name that is not in `architectures()`."""
+    """Raise a `ValueError` for a name that is not in `architectures()`."""
     if name not in architectures():
         raise ValueError(
             f"the architecture should be {OWN!r}, 'llama', 'gpt2' or another causal language model's type at "
@@ -145,7 +145,7 @@ def check_architecture(name: str) -> None:
 
 
 def _config(architecture: str, **settings: Any) -> Any:
-    """The architecture's configuration, with those of the settings that it has."""
+    """The architecture's configuration, with those of `settings` whose names it knows."""
     from transformers import AutoConfig
 
     known = AutoConfig.for_model(architecture)
@@ -157,9 +157,10 @@ def _config(architecture: str, **settings: Any) -> Any:
 
 
 def is_causal(model: Any) -> bool:
-    """Whether a model's tokens see those before them only: a `Transformer` says so, of others scores show it.
+    """Whether a model's tokens see only themselves and earlier tokens.
 
-    A model that cannot generate is not taken for one: nothing may be left out of what it is given.
+    A `Transformer`'s configuration says so; other models are tested by their scores (`reads_ahead`). A model
+    that cannot generate counts as not causal.
     """
     if isinstance(model, Transformer):
         return model.config.causal
@@ -177,14 +178,14 @@ def reads_ahead(
     input_ids: Int64[Tensor, "1 token"],
     embedding: nn.Module | None = None,
 ) -> bool:
-    """Whether what is said at a token depends on the last one: on which of two words it is.
+    """Whether scores at earlier tokens depend on the last token, tested by replacing the last token.
 
-    Which tokens are computed together moves the rounding of some models (mixtures of experts). What is moved
-    by no more than that is held against the gradient by `embedding`, which is 0 where nothing is read;
-    without an `embedding`, rounding counts, too.
+    In some models (mixtures of experts), another last token changes the rounding at other tokens. A
+    difference no larger than rounding is therefore checked by the gradient with respect to the output of
+    `embedding`, which is exactly 0 if the last token is not read. Without `embedding`, any difference counts.
     """
     last = input_ids[:, -1:]
-    other = torch.cat([input_ids[:, :-1], (last == 0).to(last)], 1)  # 0 in its place, or 1 of a 0
+    other = torch.cat([input_ids[:, :-1], (last == 0).to(last)], 1)  # 0 in its place, or 1 if it is 0
     first, second = (scores(each)[:, :-1] for each in (input_ids, other))
     if torch.allclose(first, second, rtol=1e-4, atol=1e-6):
         return False
@@ -199,7 +200,7 @@ def _slope_by_last(
     input_ids: Int64[Tensor, "1 token"],
     embedding: nn.Module,
 ) -> bool:
-    """Whether scores before the last token change with its vector, or cannot be differentiated."""
+    """Whether scores before the last token have a gradient by its vector, or cannot be differentiated."""
     here, read = {get_ident()}, list[Tensor]()
 
     def leaf(module: nn.Module, given: Any, output: Tensor) -> Tensor | None:

@@ -1,8 +1,8 @@
-r"""A recurrent classifier with single-head attention, of which all parts can be read.
+r"""A recurrent classifier with single-head attention, all of whose intermediate values can be inspected.
 
 Source: Snell, Zhong, Klein and Steinhardt 2021, *Approximating How Single Head Attention Learns*,
-and the authors' code, which it follows but for two things: the word vectors that the code loads and then
-overwrites with random ones are not loaded, and no sequence is packed (see `BiLSTM`).
+and the authors' code, with two differences: the authors load word vectors and then overwrite them with
+random ones, and we do not load them; and we do not pack sequences (see `BiLSTM`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ class ClassifierConfig:
         embedding: size of a word's vector.
         hidden: size of the state of each of the two LSTMs.
         intermediate: size of the layer between states and attention.
-        uniform: attend to all words equally, as beta's "uniform" model does; nothing else changes.
+        uniform: attend to all words equally (the "uniform" model that beta is taken from); nothing else
+            changes.
     """
 
     vocabulary: int = Field(ge=1)
@@ -43,12 +44,12 @@ class ClassifierConfig:
 
 @plain_dataclass(frozen=True)
 class ClassifierOutput:
-    """What a `Classifier` returns; see there.
+    """What a `Classifier` returns; its docstring has the equations.
 
     Attributes:
         logits: log odds of class 1.
         alpha: attention: not negative, sums to 1 over a document's words, 0 on padding.
-        beta: keyword relevance: what a word would make the logit if all attention were on it; 0 on padding.
+        beta: keyword relevance: the logit if all attention were on this word; 0 on padding.
     """
 
     logits: Float[Tensor, " batch"]
@@ -59,10 +60,10 @@ class ClassifierOutput:
 class BiLSTM(nn.Module):
     """A bidirectional LSTM over documents of different lengths, without packing.
 
-    Two one-directional LSTMs: the second reads each document from its own last word to its first, and its
-    states are put back in place. Padding comes after the last word for both, so it changes no word's state:
-    the numbers are those of `nn.LSTM(bidirectional=True)` on a packed sequence, several times faster on a
-    CPU, whose fused kernels do not take packed sequences.
+    There are two one-directional LSTMs. The second reads each document from its last word to its first, and
+    its states are then put back in the order of the words. Both LSTMs read padding after the last word, so
+    padding changes no word's state. The states equal those of `nn.LSTM(bidirectional=True)` on a packed
+    sequence, but are computed several times faster on a CPU, whose fused kernels do not take packed ones.
     """
 
     def __init__(self, width: int, hidden: int) -> None:
@@ -73,10 +74,10 @@ class BiLSTM(nn.Module):
     def forward(
         self, x: Float[Tensor, "batch token width"], lengths: Int64[Tensor, " batch"]
     ) -> Float[Tensor, "batch token state"]:
-        """Both states of each word, side by side; what is there on padding means nothing."""
+        """The forward and backward state of each word, concatenated; states on padding are meaningless."""
         columns = torch.arange(x.shape[1], device=x.device)
         ends = lengths[:, None]
-        # Each document's words in reverse, padding where it was: its own inverse.
+        # Reverses each document's words and leaves padding in place; applied twice, it is the identity.
         reverse = torch.where(columns < ends, ends - 1 - columns, columns)[..., None]
         with lstm_precision(x.device):
             there = self.forwards(x)[0]
@@ -85,7 +86,7 @@ class BiLSTM(nn.Module):
 
 
 class Classifier(Saved):
-    r"""Words, a bidirectional LSTM, one attention head, one number per document.
+    r"""A bidirectional LSTM with one attention head that computes one logit per document.
 
     $$&h = \mathrm{BiLSTM}(E_w), \\
       &\alpha = \mathrm{softmax}(u \cdot \mathrm{ReLU}(W h + b) + c), \\
@@ -150,11 +151,11 @@ def document_loss(model: nn.Module, batch: DocumentBatch) -> Tensor:
 
     $$L = -\tfrac{1}{|D|} \sum_{d \in D} \log \sigma((2 y_d - 1) s_d)$$
 
-    with $y_d$ the label of document $d$, 0 or 1, $s_d$ its logit and $\sigma$ the logistic function. Stays
-    finite however large the logit (the authors' own code takes the logarithm of a rounded $\sigma$).
+    with $y_d$ the label of document $d$, 0 or 1, $s_d$ its logit and $\sigma$ the logistic function. The loss
+    stays finite however large the logit (the authors' own code takes the logarithm of a rounded $\sigma$).
 
     Args:
-        model: called with `input_ids` and `lengths`; gives `logits` [batch].
+        model: called with `input_ids` and `lengths`; returns an object with `logits` [batch].
         batch: a `DocumentBatch`.
     """
     logits = model(**batch.inputs).logits
@@ -163,11 +164,11 @@ def document_loss(model: nn.Module, batch: DocumentBatch) -> Tensor:
 
 @torch.no_grad()
 def document_scores(model: nn.Module, batches: Iterable[DocumentBatch]) -> dict[str, float]:
-    """How well documents of two classes are told apart.
+    """Accuracy and cross entropy of a classifier of two classes.
 
     Args:
         model: see `document_loss`; called in evaluation mode, and left in the mode it had.
-        batches: `DocumentBatch`es; every document counts the same whatever batch it is in.
+        batches: `DocumentBatch`es; every document has the same weight, whatever the size of its batch.
 
     Returns:
         `accuracy`: the share of documents whose logit is above 0 if the label is 1, and not above 0 if it is

@@ -1,8 +1,8 @@
-r"""A recurrent encoder and decoder with attention that copies sequences: many models, trained side by side.
+r"""Recurrent encoder-decoders with attention that copy sequences: many models, trained in parallel.
 
 Source: Snell, Zhong, Klein and Steinhardt 2021, *Approximating How Single Head Attention Learns*, section 5,
-and the authors' SequenceCopying, whose numbers it gives with the same weights (and whose initial weights it
-draws from the same seed).
+and the authors' SequenceCopying code. With the same weights, this implementation computes the same numbers
+as theirs; with the same seed, it draws the same initial weights.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ class CopierConfig:
     """The settings of a `Copier`; wrong ones raise a `ValueError` that says what is allowed.
 
     Attributes:
-        vocabulary: how many ids it reads and writes.
-        hidden: size of an id's vector, and of every state.
-        seeds: of the initial weights: one for each of the models side by side.
+        vocabulary: how many ids the model reads and writes.
+        hidden: size of an id's embedding, and of every state.
+        seeds: seeds of the initial weights, one for each of the parallel models.
         cell: "lstm", or "gru" as in the authors' multihead.py.
         bidirectional: whether the source is read in both directions.
-        n_heads: whose contexts are averaged.
-        context: what the decoder sees of the source while it writes: what its "attention" finds, a "uniform"
-            mean, or "none".
-        shared: whether ids to read and ids to write have the same vectors.
+        n_heads: number of attention heads; their contexts are averaged.
+        context: the decoder's context vector: a mean of encoder states weighted by "attention", their
+            "uniform" mean, or "none".
+        shared: whether source and target ids share one embedding.
     """
 
     vocabulary: int = Field(ge=1)
@@ -50,17 +50,18 @@ class CopierConfig:
 
     @property
     def both(self) -> int:
-        """Size of an encoder's state: of both directions, if there are two."""
+        """Size of an encoder's state: `hidden` times the number of directions."""
         return self.hidden * (1 + self.bidirectional)
 
 
 @plain_dataclass(frozen=True)
 class EncodedSources:
-    """What the encoders made of the sources.
+    """The encoders' outputs for a batch of sources.
 
     Attributes:
-        state: what the decoders start from: the last hidden state and, of an LSTM, the last cell; averaged
-            over directions.
+        states: the encoder's state at each source token, with directions concatenated.
+        state: the decoder's initial state: the last hidden state and, for an LSTM, the last cell state,
+            averaged over directions.
     """
 
     states: Float[Tensor, "model batch source both"]
@@ -69,7 +70,7 @@ class EncodedSources:
 
 @plain_dataclass(frozen=True)
 class Copied:
-    """What the models made of sequences; `alpha` is 0 without context, and `logits` are of the next id."""
+    """A `Copier`'s outputs; `alpha` is 0 without context, and `logits` score the next id."""
 
     encoded: EncodedSources
     states: Float[Tensor, "model batch target hidden"]
@@ -78,7 +79,7 @@ class Copied:
 
 
 class Copier(Saved):
-    r"""Encoder, decoder, attention, next id; every weight has a leading axis `model`.
+    r"""An encoder-decoder with attention; every weight has a leading axis `model`.
 
     $$&h = \mathrm{RNN}(E_x), \quad d_t = \mathrm{RNN}(E_{y_{<t}}), \\
       &\alpha^k_{ts} = \mathrm{softmax}_s\big((Q^k d_t + q^k) \cdot h_s\big), \\
@@ -86,11 +87,11 @@ class Copier(Saved):
 
     $$p(y_t) = \mathrm{softmax}\big(O \tanh(J [d_t; c_t] + j) + o\big)$$
 
-    with $x$ the source, $y$ what is written, $E$ the ids' vectors and $K$ heads. With `config.context`
+    with $x$ the source, $y$ the target, $E$ the embedding and $K$ heads. With `config.context`
     "uniform", $\alpha_{ts} = 1/n$ for $n$ tokens of the source; with "none", $c_t = 0$.
 
-    With the loss a sum over models, each trains to the same numbers as by itself, up to the rounding of sums.
-    Initial weights are those that torch's modules draw from the model's own seed, in the original's order.
+    As the loss is a sum over models, each model trains as it would alone, up to the rounding of sums. Its
+    initial weights are drawn by torch's modules from its own seed, in the order of the authors' code.
     """
 
     CONFIG = CopierConfig
@@ -113,7 +114,7 @@ class Copier(Saved):
             self.register_parameter(name, nn.Parameter(torch.stack([each[name] for each in drawn])))
 
     def encode(self, source: Int64[Tensor, "model batch source"]) -> EncodedSources:
-        """Read sources."""
+        """Run the encoder over source ids."""
         every, ends = [], []
         for direction in ["encoder"] + ["reverse"] * self.config.bidirectional:
             ids = source.flip(-1) if direction == "reverse" else source
@@ -125,7 +126,7 @@ class Copier(Saved):
         return EncodedSources(_token_last(beside), means)
 
     def decode(self, target: Int64[Tensor, "model batch target"], encoded: EncodedSources) -> Copied:
-        """Read what was written so far, and say what comes next."""
+        """Run the decoder over the target ids so far, and score the next id at each."""
         ids = "embedding" if self.config.shared else "target_embedding"
         states = _token_last(self._recur("decoder", target, ids, *encoded.state)[0])
         alpha, context = self._attend(states, encoded.states)
@@ -134,13 +135,13 @@ class Copier(Saved):
     def forward(
         self, source: Int64[Tensor, "model batch source"], target: Int64[Tensor, "model batch target"]
     ) -> Copied:
-        """Read sources, and what is to be written, which is given (teacher forcing)."""
+        """Encode sources, and decode given targets (teacher forcing)."""
         return self.decode(target, self.encode(source))
 
     def context_of(
         self, states: Float[Tensor, "model batch #head source both"]
     ) -> Float[Tensor, "model batch source hidden"]:
-        """The context of one state, or mean of states, per head: $c$ of its definition."""
+        """The context $c$, given each head's weighted mean of encoder states, or one mean for all heads."""
         heads = states.expand(-1, -1, self.config.n_heads, -1, -1)
         weights = self.to_context_weight / self.config.n_heads
         both = heads.transpose(2, 3).flatten(3)  # [model batch source head*both]
@@ -151,9 +152,9 @@ class Copier(Saved):
         states: Float[Tensor, "model batch *#some hidden"],
         context: Float[Tensor, "model batch *#some hidden"] | None,
     ) -> Float[Tensor, "model batch *some vocabulary"]:
-        """Logits of the next id from a decoder's states and context; of all pairs, if they broadcast."""
+        """Logits of the next id from decoder states and contexts, whose shapes broadcast (to all pairs)."""
         for_states, for_context = self.to_joined_weight.chunk(2, -1)
-        # J [d; c] in two parts: of T states and S contexts, T + S products make all T S sums.
+        # J [d; c] in two parts: T + S products suffice for all T S pairs of T states and S contexts.
         joined = _linear(states, for_states, self.to_joined_bias)
         if context is not None:
             joined = joined + _linear(context, for_context)
@@ -187,10 +188,10 @@ class Copier(Saved):
         vectors: str,
         *state: Float[Tensor, "model batch hidden"],
     ) -> tuple[Tensor, ...]:
-        """States of each token [token model batch hidden], then the last state."""
+        """The states at each token [token model batch hidden], then the last state (and cell, of an LSTM)."""
         names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
         into, weight, bias_into, bias = (getattr(self, f"{layer}_{name}") for name in names)
-        # not in autocast's precision: what every token of an id adds to its gates is worth its digits
+        # not in autocast's precision: this table is small, and every token's gates are computed from it
         with torch.autocast(ids.device.type, enabled=False):
             inputs = getattr(self, vectors) @ into.mT
         zero = inputs.new_zeros(*ids.shape[:2], self.config.hidden)
@@ -205,9 +206,9 @@ class Copier(Saved):
 
 
 def initial_weights(config: CopierConfig, seed: int) -> dict[str, Tensor]:
-    """The weights that one model begins with, by `Copier`'s names, drawn by `seed`, not by `config.seeds`.
+    """One model's initial weights, by `Copier`'s parameter names, drawn from `seed`, not `config.seeds`.
 
-    Everything but the heads is drawn first: it does not depend on how many heads there are.
+    The heads' weights are drawn last, so that all others do not depend on the number of heads.
     """
     hidden, both = config.hidden, config.both
     layer = nn.LSTM if config.cell == "lstm" else nn.GRU
@@ -233,7 +234,7 @@ def initial_weights(config: CopierConfig, seed: int) -> dict[str, Tensor]:
 
 
 def _token_last(states: Float[Tensor, "token model batch size"]) -> Float[Tensor, "model batch token size"]:
-    """States as all but the recurrence takes them; bf16's products want them close together."""
+    """States with the token axis moved behind `batch`; contiguous in bf16, for faster products."""
     turned = states.permute(1, 2, 0, 3)
     return turned.contiguous() if states.dtype == torch.bfloat16 else turned
 
@@ -243,14 +244,14 @@ def _linear(
     weight: Float[Tensor, "model out width"],
     bias: Float[Tensor, "model out"] | None = None,
 ) -> Float[Tensor, "model *some out"]:
-    """A linear map of every model's own."""
+    """Apply to each model's vectors that model's own linear map."""
     flat, turned = x.reshape(len(x), -1, x.shape[-1]), weight.mT.contiguous()
     found = flat @ turned if bias is None else torch.baddbmm(bias[:, None], flat, turned)
     return found.view(*x.shape[:-1], -1)
 
 
 def copying_loss(model: Copier, batch: CopyBatch) -> dict[str, Tensor]:
-    """A loss for `fit`: cross entropy, as a mean over each model's ids, and a sum over models."""
+    """A loss for `fit`: each model's mean cross entropy over ids, as a sum (`loss`) and mean over models."""
     logits = model(**batch.inputs).logits.float()
     each = F.cross_entropy(logits.flatten(0, 2), batch.predicted.flatten(), reduction="none")
     means = each.view(len(logits), -1).mean(1)
@@ -259,7 +260,7 @@ def copying_loss(model: Copier, batch: CopyBatch) -> dict[str, Tensor]:
 
 @torch.no_grad()
 def copying_scores(model: Copier, batches: Iterable[CopyBatch]) -> dict[str, float]:
-    """How well ids are predicted from those before: mean `accuracy` of models, for batches of one size."""
+    """The models' mean `accuracy` at predicting each id from those before; batches should have one size."""
     device, right, asked = model.embedding.device, list[Tensor](), list[int]()
     with evaluating(model):
         for batch in batches:

@@ -1,4 +1,4 @@
-"""Where models compute: devices by their names, and what a model reads, brought to where it takes it."""
+"""Choose devices by name, and move a model's inputs to the device where the model expects them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from attnlib.generators.base import moved
 
 
 def pick_device(name: str | torch.device = "auto", *, here: bool = True) -> torch.device:
-    """The device of a name of torch's; "auto" is the first of cuda (NVIDIA, AMD), mps (Apple) and cpu.
+    """The device with torch's name `name`; "auto" is the first available of cuda (NVIDIA, AMD), mps and cpu.
 
-    It has to be there, unless `here` is False: another machine may be meant.
+    A device that is not available here raises a `ValueError`, unless `here` is False (for another machine).
     """
     there = list(_there())
     if name == "auto":
@@ -33,7 +33,7 @@ def pick_device(name: str | torch.device = "auto", *, here: bool = True) -> torc
 
 
 def _there() -> Iterator[str]:
-    """The devices that there are, best first."""
+    """The names of available devices, best first."""
     for index in range(torch.cuda.device_count()):
         yield f"cuda:{index}" if index else "cuda"
     if torch.backends.mps.is_available():
@@ -42,9 +42,9 @@ def _there() -> Iterator[str]:
 
 
 def device_of(model: nn.Module) -> torch.device | None:
-    """Where a model takes its tokens: the device of their embedding, or of its first weights; None if none.
+    """The device where a model expects its tokens: that of its embedding, or else of its first weights.
 
-    Of a model whose weights are offloaded, it is the device that they are brought to when they are needed.
+    If the weights are offloaded, this is the device that they are moved to when needed. None if no weights.
     """
     embedding = getattr(model, "get_input_embeddings", lambda: None)
     try:
@@ -52,7 +52,7 @@ def device_of(model: nn.Module) -> torch.device | None:
     except NotImplementedError:
         first = []
     for module in [*(each for each in first if isinstance(each, nn.Module)), *model.modules()]:
-        # accelerate's, which also brings what a module reads to where it computes
+        # accelerate's hook, which also moves a module's inputs to the device where it computes
         device = getattr(getattr(module, "_hf_hook", None), "execution_device", None)
         if device is not None:
             return torch.device(device)
@@ -63,7 +63,7 @@ def device_of(model: nn.Module) -> torch.device | None:
 
 
 def brought(model: nn.Module, *given: Any) -> tuple[Any, ...]:
-    """What a model is to read: tensors on the device where it takes them, and the rest as it is."""
+    """The inputs of a model, with tensors moved to the device where the model expects them."""
     device = device_of(model)
     return tuple(
         moved(each, device) if device is not None and isinstance(each, Tensor) else each for each in given
@@ -71,5 +71,5 @@ def brought(model: nn.Module, *given: Any) -> tuple[Any, ...]:
 
 
 def brought_by_name(model: nn.Module, given: dict[str, Any]) -> dict[str, Any]:
-    """The same of what is given by name."""
+    """As `brought`, for inputs that are given by name."""
     return dict(zip(given, brought(model, *given.values()), strict=True))

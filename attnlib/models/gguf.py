@@ -1,4 +1,4 @@
-"""From GGUF, llama.cpp's file of quantised weights, to a folder that `from_pretrained` reads."""
+"""Conversion of GGUF, llama.cpp's format for quantised weights, to a folder that `from_pretrained` reads."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from tokenizers import AddedToken, pre_tokenizers
 from attnlib.places import content, has_sha256, sha256_of
 
 CONVERSION = 1
-"""Rises when `convert` would make another folder of the same file."""
+"""The version of `convert`, to be raised when the folder that it makes of a given file changes."""
 
 MANIFEST = "manifest.json"
-"""The file of a converted folder that says what it was made from, and the SHA-256 of all others."""
+"""The file in a converted folder that records its source and the SHA-256 of all other files."""
 
 END_TOKENS = "attnlib.end_token_ids"
-"""The key under which a file that attnlib writes has all end tokens: GGUF itself has no list."""
+"""The key under which a file that attnlib writes lists all end tokens; GGUF itself has no such list."""
 
 _CONTROL = 3
-"""GGUF's type of tokens that are no text."""
+"""GGUF's token type for control tokens, which are not text."""
 
 
 def convert(gguf: Path, folder: Path) -> None:
     """De-quantise a model's weights to float32, and save it with its tokenizer as `folder`.
 
-    Everything is written beside `folder` and moved there whole, under a lock: a killed conversion leaves
-    `folder` as it was, and of two at once the second finds the work done.
+    Everything is written to another folder, which is then renamed, under a lock: a killed conversion leaves
+    `folder` as it was, and the second of two simultaneous conversions finds the work done.
     """
     with FileLock(folder.with_name(f"{folder.name}.lock")):
         source = sha256_of(gguf)
@@ -55,9 +55,9 @@ def convert(gguf: Path, folder: Path) -> None:
 
 
 def wrong_with(folder: Path, source: str) -> str | None:
-    """What is wrong, in words, with a folder that `convert` made of a file with this SHA-256; else `None`.
+    """Why `folder` is not what `convert` makes of the file with SHA-256 `source`; `None` if it is.
 
-    Files that are not of the model do not matter, as long as `from_pretrained` would not read them.
+    Additional files do not matter, as long as `from_pretrained` would not read them.
     """
     try:
         whose = json.loads(content(folder / MANIFEST))
@@ -71,7 +71,7 @@ def wrong_with(folder: Path, source: str) -> str | None:
 
 
 def end_tokens(given: Mapping[str, Any]) -> list[int]:
-    """The ids of all tokens that end a text, a turn or a message, by what a GGUF file says."""
+    """The ids of all tokens that end a text, a turn or a message, from a GGUF file's metadata."""
     named = [given.get(f"tokenizer.ggml.{end}_token_id") for end in ("eos", "eot", "eom")]
     return [*dict.fromkeys(id for id in [*named, *given.get(END_TOKENS, [])] if id is not None)]
 
@@ -81,7 +81,7 @@ def _checksums(folder: Path) -> dict[str, str]:
 
 
 def _is_read(path: Path) -> bool:
-    """Whether `from_pretrained` may read a file of this name, also one that `convert` did not write."""
+    """Whether `from_pretrained` might read this file, even if `convert` did not write it."""
     kinds = (".json", ".jinja", ".txt", ".model", ".safetensors", ".bin")
     return path.suffix in kinds and not path.name.startswith(".") and path.is_file()
 
@@ -92,18 +92,18 @@ def _dequantised(gguf: Path) -> Any:
 
     loaded = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.float32)
     settings = loaded.config.to_dict()
-    settings.pop("quantization_config", None)  # as long as it is there, transformers refuses to save
+    settings.pop("quantization_config", None)  # with it, transformers refuses to save
     model = type(loaded)(type(loaded.config).from_dict(settings))
     model.load_state_dict(loaded.state_dict())
     model.tie_weights()
     said = {key: field.contents() for key, field in GGUFReader(gguf).fields.items() if "token_id" in key}
-    if len(ends := end_tokens(said)) > 1:  # transformers reads one of them
+    if len(ends := end_tokens(said)) > 1:  # transformers reads only one of them
         model.generation_config.eos_token_id = ends
     return model.to(torch.float32)
 
 
 def _tokenizer(gguf: Path) -> Any:
-    """The tokenizer, with what transformers' GGUF reader leaves out of it."""
+    """The tokenizer, with the control tokens and digit splitting that transformers' GGUF reader omits."""
     from gguf import GGUFReader
     from transformers import AutoTokenizer
 
@@ -113,7 +113,7 @@ def _tokenizer(gguf: Path) -> Any:
     kinds = zip(read["tokens"], read["token_type"], strict=True)
     control = [AddedToken(token, special=True, normalized=False) for token, kind in kinds if kind == _CONTROL]
     tokenizer.add_tokens(control, special_tokens=True)
-    if read["pre"] == "smollm":  # every digit for itself; then as GPT-2
+    if read["pre"] == "smollm":  # split digits apart; then as GPT-2
         digits = pre_tokenizers.Digits(individual_digits=True)
         rest = pre_tokenizers.ByteLevel(add_prefix_space=False)
         tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence([digits, rest])

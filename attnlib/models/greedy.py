@@ -1,8 +1,8 @@
-"""Greedy writing: the likeliest token each time, whatever a model's own settings for writing say.
+"""Greedy decoding: always the most probable token, whatever a model's own generation settings say.
 
-A `generation_config.json` beside a model may ask for sampling, penalties on repetition, words that are never
-written, forced ends and more. What is shown as the likeliest token has to be the argmax of the logits, so
-these are set aside; of that file only the end tokens count.
+A model's `generation_config.json` may require sampling, penalties on repetition, forbidden words, forced
+end tokens and more. The token that is shown as the most probable has to be the argmax of the logits, so
+these settings are ignored; only the file's end tokens are used.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any
 from attnlib.models.attention.forward import embedded_by
 
 _NO_DECODING = ("eos_token_id", "bos_token_id", "pad_token_id", "use_cache", "transformers_version")
-"""What a generation config says that chooses no token; names that begin or end otherwise: `_`, `output_`."""
+"""Generation settings that do not affect which token is chosen (as do none that begin `_` or `output_`)."""
 
 
 def end_tokens(model: Any, tokenizer: Any) -> list[int]:
     """The ids of all tokens that end a text; an empty list if none is named.
 
-    They are those of the model's generation config; if it names none, of its config; if that names none, of
-    its tokenizer.
+    They are read from the first of these that names any: the model's generation config, the model's config,
+    the tokenizer. An id that is not a whole number raises a `ValueError`.
     """
     found: list[Any] = []
     for source in (getattr(model, "generation_config", None), model.config, tokenizer):
@@ -37,7 +37,7 @@ def end_tokens(model: Any, tokenizer: Any) -> list[int]:
 
 
 def write_greedily(model: Any, tokenizer: Any) -> list[str]:
-    """Let `generate` take the likeliest token from now on; returns the names of settings set aside."""
+    """Make `generate` choose the most probable token from now on; return the names of ignored settings."""
     from transformers import GenerationConfig
 
     if getattr(model, "generation_config", None) is None:  # it cannot generate

@@ -1,4 +1,4 @@
-"""LSTMs under autocast: in its precision where the processor can, in single precision where it cannot."""
+"""LSTMs under autocast: in autocast's precision if the device supports it, else in single precision."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import torch
 
 
 def lstm_precision(device: torch.device) -> AbstractContextManager[object]:
-    """What to compute an LSTM in: on a processor without one in autocast's precision, autocast is off.
+    """A context for computing an LSTM: autocast is off on a CPU without LSTMs in autocast's precision.
 
-    oneDNN has LSTMs in bf16 on processors with AVX-512 only, and raises an error on others.
+    oneDNN has LSTMs in bf16 on CPUs with AVX-512 only, and raises an error on others.
     """
     dtype = torch.get_autocast_dtype(device.type)
     if device.type != "cpu" or not torch.is_autocast_enabled("cpu") or _on_cpu(dtype):
@@ -21,8 +21,8 @@ def lstm_precision(device: torch.device) -> AbstractContextManager[object]:
 
 @cache
 def _on_cpu(dtype: torch.dtype) -> bool:
-    """Whether torch has an LSTM in this precision on this processor: asked by trying."""
-    # Not by `nn.LSTM`, which would draw weights, and so change all that is drawn after.
+    """Whether torch has an LSTM in this precision on this CPU, determined by trying one."""
+    # Not by `nn.LSTM`, which would draw weights, and so change all random numbers drawn later.
     one, gates = torch.zeros(1, 1, 1), torch.zeros(4, 1)
     weights = [gates, gates, gates[:, 0], gates[:, 0]]
     try:

@@ -1,9 +1,9 @@
-"""What tells a transformer order: sines and cosines that are added, or angles that queries and keys turn by.
+"""Position encodings: sines and cosines that are added, or angles that queries and keys are rotated by.
 
 References:
     1) Vaswani et al. 2017, *Attention Is All You Need*, 3.5: sinusoidal positions.
-    2) Su et al. 2021, *RoFormer: Enhanced Transformer with Rotary Position Embedding*, 3.2: rotary positions,
-       of which only the distance is left in a score.
+    2) Su et al. 2021, *RoFormer: Enhanced Transformer with Rotary Position Embedding*, 3.2: rotary positions;
+       scores depend only on the distance between query and key.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 BASE = 10000.0
-"""Of the wavelengths, as in both papers and in Llama."""
+"""The base of the geometric series of wavelengths, as in both papers and in Llama."""
 
 
 def sinusoids(length: int, width: int) -> Float[Tensor, "length width"]:
@@ -31,7 +31,7 @@ def sinusoids(length: int, width: int) -> Float[Tensor, "length width"]:
 def angles(
     places: Int64[Tensor, "#batch token"], channels: int
 ) -> Float[Tensor, "#batch 1 token {channels//2}"]:
-    r"""How far pairs of $c$ channels are turned at place $p$: $p\,\theta_i$, $\theta_i = 10000^{-2i/c}$."""
+    r"""The rotation angle of channel pair $i$ at position $p$: $p\,\theta_i$, $\theta_i = 10000^{-2i/c}$."""
     pair = torch.arange(0, channels, 2, device=places.device).float()
     return places[:, None, :, None].float() * (1.0 / BASE ** (pair / channels))
 
@@ -39,13 +39,13 @@ def angles(
 def turned(
     x: Float[Tensor, "batch head token channel"], angle: Float[Tensor, "#batch 1 token pair"]
 ) -> Float[Tensor, "batch head token channel"]:
-    r"""Queries or keys, each turned by its place (Su et al. 2021, equation 34).
+    r"""Queries or keys, each rotated by the angles of its position (Su et al. 2021, equation 34).
 
     $$\tilde x_i = x_i \cos p\theta_i - x_{i+c/2} \sin p\theta_i, \qquad
       \tilde x_{i+c/2} = x_{i+c/2} \cos p\theta_i + x_i \sin p\theta_i, \qquad i < c/2$$
 
-    so that $\tilde q_m \cdot \tilde k_n$ depends on places only by $m - n$. Pairs of channels are half a head
-    apart, as in Llama; the paper's are neighbours: the same but for the channels' order.
+    so that $\tilde q_m \cdot \tilde k_n$ depends on positions only by $m - n$. The channels of a pair are
+    half a head apart, as in Llama; in the paper they are neighbours, which is another order of the channels.
     """
     first, second = x.chunk(2, dim=-1)
     cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)

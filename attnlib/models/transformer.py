@@ -1,9 +1,9 @@
-"""A transformer small enough to read, with attention that can be read too.
+"""A transformer with code that is short enough to read, and attention weights that can be returned.
 
 References:
     1) Vaswani et al. 2017, *Attention Is All You Need*: the architecture, and sinusoidal positions (3.5).
     2) Xiong et al. 2020, *On Layer Normalization in the Transformer Architecture*: `norm="pre"`.
-    3) torch's `nn.TransformerEncoderLayer`: the same numbers from the same weights (see the tests).
+    3) torch's `nn.TransformerEncoderLayer`, which computes the same from the same weights (see the tests).
 """
 
 from __future__ import annotations
@@ -30,17 +30,18 @@ class TransformerConfig:
 
     Attributes:
         vocabulary: how many ids the model reads: `0 .. vocabulary - 1`.
-        n_classes: how many scores it gives per token; `vocabulary` if left out.
-        n_layers: layers, each one attention and one feed-forward block.
+        n_classes: how many scores the model gives per token; `vocabulary` if left out.
+        n_layers: number of layers, each of one attention block and one feed-forward block.
         n_heads: attention heads per layer; has to divide `width`.
-        width: size of the vector that stands for a token (d in the equations).
+        width: size of the residual stream (d in the equations).
         ff_width: hidden size of the feed-forward blocks; `4 * width`, as in Vaswani et al., if left out.
         causal: whether a token attends only to itself and those before it (decoder) or to all (encoder).
-        positions: what tells order: a fixed "sinusoidal" or a "learned" vector added per position; "rotary",
-            queries and keys turned by their position (see `attnlib.models.positions`); or "none".
+        positions: position encoding: a fixed "sinusoidal" or a "learned" vector added per position; "rotary",
+            queries and keys rotated by their position (see `attnlib.models.positions`); or "none".
         norm: layer normalisation after ("post", Vaswani et al.) or before ("pre", GPT-2) each block.
-        activation: of the feed-forward blocks.
-        dropout: probability of zeroing, in [0, 1); on embeddings, attention weights and both blocks' outputs.
+        activation: activation function of the feed-forward blocks.
+        dropout: probability of zeroing, in [0, 1): embeddings, attention weights, feed-forward hidden units
+            and both blocks' outputs.
         max_length: the longest sequence accepted, in tokens.
     """
 
@@ -84,7 +85,7 @@ class TransformerOutput:
 
     Attributes:
         logits: unnormalised log probability of each class at each token.
-        attentions: softmax weights before dropout, rows are queries; `None` unless they were asked for.
+        attentions: softmax weights before dropout, rows are queries; `None` unless requested.
     """
 
     logits: Float[Tensor, "batch token class"]
@@ -106,7 +107,7 @@ class TransformerOutput:
 
 
 def head_names(n_layers: int, n_heads: int) -> list[str]:
-    """`["L0H0", "L0H1", ...]`: layer by layer, both counted from 0."""
+    """The names of all heads, layer by layer, both counted from 0: `["L0H0", "L0H1", ...]`."""
     return [f"L{layer}H{head}" for layer in range(n_layers) for head in range(n_heads)]
 
 
@@ -134,7 +135,7 @@ def attend(
         allowed: M; `None` allows everything, or everything up to the query itself if `causal`.
         causal: see `allowed`; ignored when that is given (fold causality into it).
         dropout: probability of dropping an entry of A on its way to O.
-        need_weights: return A, before dropout. Otherwise one fused kernel does it all and A never exists.
+        need_weights: return A, before dropout. Otherwise a fused kernel computes O without storing A.
 
     Returns:
         O, and A or `None`.
@@ -155,7 +156,7 @@ def attend(
 
 
 class Attention(nn.Module):
-    """Multi-head self-attention. `self.attend` does the mixing; `models.attention` watches and changes it."""
+    """Multi-head self-attention, computed by `self.attend`, which `models.attention` observes and changes."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -174,7 +175,7 @@ class Attention(nn.Module):
         need_weights: bool = False,
         angle: Float[Tensor, "#batch 1 token pair"] | None = None,
     ) -> tuple[Float[Tensor, "batch token width"], Float[Tensor, "batch head token token"] | None]:
-        """Mix the tokens; arguments and returns as in `attend`, and what rotary positions turn by."""
+        """Attend; arguments and returns as in `attend`; `angle` is the rotation of rotary positions."""
         q, k, v = self.qkv(x).unflatten(-1, (3, self.n_heads, -1)).permute(2, 0, 3, 1, 4)
         if angle is not None:
             q, k = turned(q, angle), turned(k, angle)
@@ -186,7 +187,7 @@ class Attention(nn.Module):
 
 
 class Layer(nn.Module):
-    r"""Attention, then a feed-forward block, each around a residual.
+    r"""An attention block and a feed-forward block, each with a residual connection.
 
     $$\text{post: } x \leftarrow N(x + f(x)) \qquad \text{pre: } x \leftarrow x + f(N(x))$$
 
@@ -222,7 +223,7 @@ class Layer(nn.Module):
         return self.ff_norm(x + self.feed_forward(x)), weights
 
     def feed_forward(self, x: Float[Tensor, "batch token width"]) -> Float[Tensor, "batch token width"]:
-        """The same two-layer network at every token."""
+        """Apply the same two-layer network at every token."""
         return self.dropout(self.down(self.dropout(self.activation(self.up(x)))))
 
 
@@ -255,7 +256,7 @@ class Transformer(Saved):
 
     @property
     def head_names(self) -> list[str]:
-        """The names that `TransformerOutput.head` knows, layer by layer."""
+        """The names that `TransformerOutput.head` accepts, layer by layer."""
         return head_names(self.config.n_layers, self.config.n_heads)
 
     def forward(
@@ -269,11 +270,11 @@ class Transformer(Saved):
         """Score every class at every token.
 
         Args:
-            input_ids: the ids, which are brought to the device of the weights, as what follows is.
-            attention_mask: True for tokens, False for padding, on either side; `None` if there is none. What
-                padding holds changes nothing at real tokens, and positions count real tokens only.
-            position_ids: which positions the tokens stand at, where a token has been left out.
-            output_attentions: keep the attention of every head (slower, and quadratic memory).
+            input_ids: token ids. All tensor arguments are moved to the device of the weights.
+            attention_mask: True for tokens, False for padding, on either side; `None` without padding. The
+                ids on padding do not affect real tokens, and positions count real tokens only.
+            position_ids: the tokens' positions, if they are not consecutive (a token has been left out).
+            output_attentions: return the attention of every head (slower, and quadratic memory).
 
         Raises:
             ValueError: the sequences are longer than `config.max_length`.

@@ -1,4 +1,4 @@
-"""The paths that rollout sums over, of a text so short that all of them can be seen."""
+"""The paths that attention rollout sums over, for a text short enough to draw all of them."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from attnlib.plots.words import listed
 
 @drawing
 def paths(mixed: Float[Numbers, "layer query key"], tokens: Sequence[str], query: int = -1) -> Drawn:
-    """Every way from a token's state after the last layer down to the text, edge by edge with its weight.
+    """All paths from a token's state after the last layer down to the text, with the weight of each edge.
 
     Args:
-        mixed: what each layer does to the states: attention's mean over heads, half and half with the
-            identity.
-        tokens: of the text.
-        query: the token whose paths are coloured; the weight of a path is the product of its edges'.
+        mixed: the matrix of each layer that rollout multiplies: the mean of the attention over heads,
+            averaged with the identity.
+        tokens: the tokens of the text.
+        query: the token whose paths are coloured; the weight of a path is the product of its edges' weights.
     """
     mixed = of_words(mixed, tokens, tokens)
     layers, n, _ = mixed.shape
@@ -41,7 +41,7 @@ def paths(mixed: Float[Numbers, "layer query key"], tokens: Sequence[str], query
             axis.plot(
                 [q, k], [layer, layer - 1], lw=0.8 + 5 * weight, solid_capstyle="round", zorder=1, **look
             )
-            if ours:  # nearer to its query, where edges into one token have not met yet
+            if ours:  # the label is nearer to the query, where edges into one token are still apart
                 place = (q + 0.4 * (k - q), layer - 0.4)
                 said = str(Fraction(weight).limit_denominator(99))
                 box = {"boxstyle": "round,pad=0.15", "fc": colour("page"), "linewidth": 0}

@@ -1,4 +1,4 @@
-"""What a figure or table is called by, what its caption says, and what is to be seen in it."""
+"""Names, captions and alternative texts of figures and tables."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TypeVar
 from attnlib.checks import check
 
 SAID = "application/vnd.attnlib.said"
-"""Kind of what an output of a notebook holds beside what is shown: its name, caption and alternative text, as
-JSON. The book numbers what has them (`book/_ext/numbered.py`)."""
+"""The MIME type under which a notebook's output holds its name, caption and alternative text, as JSON. The
+book numbers the figures and tables that have them (`book/_ext/numbered.py`)."""
 
 Shown = TypeVar("Shown", bound="Captioned")
 
@@ -19,13 +19,13 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
 class Captioned:
-    """What a cell shows under a caption.
+    """Base of figures and tables that have a caption.
 
     Attributes:
         kind: "Figure" or "Table".
-        name: what it is referred to by: `[Figure name](#name)`, which the page turns into its number.
-        words: of the caption: one sentence or a few, in Markdown.
-        alt: what is to be seen, in words; of a table nothing, since a table can be read out.
+        name: the name for references, `[Figure name](#name)`, which the page replaces by a number.
+        words: the text of the caption: one sentence or a few, in Markdown.
+        alt: the alternative text; "" for a table, which a screen reader can read itself.
     """
 
     kind: str
@@ -34,20 +34,20 @@ class Captioned:
     alt: str = ""
 
     def captioned(self: Shown, name: str, caption: str) -> Shown:
-        """Gives it a name and a caption; returns it, for a cell to show."""
+        """Sets the name and the caption, which must end with a full stop; returns the object itself."""
         check(_NAME.fullmatch(name), "a name must be in small letters and figures with hyphens between", name)
         check(caption.endswith("."), "a caption must be a sentence, with a full stop", caption)
         self.name, self.words = name, caption
         return self
 
     def said(self) -> dict[str, str]:
-        """Name, caption and alternative text as a part of a notebook's output; nothing if there are none."""
+        """Name, caption and alternative text as a part of a notebook's output; {} if there are none."""
         if not self.name and not self.alt:
             return {}
         said = {"kind": self.kind, "name": self.name, "caption": self.words, "alt": self.alt}
         return {SAID: json.dumps(said)}
 
     def heading(self) -> str:
-        """The caption in HTML, under the name: JupyterLab knows no numbers."""
+        """The caption in HTML, with the name in place of a number, since JupyterLab has no numbers."""
         text = re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(self.words))
         return f'<b id="{self.name}">{self.kind} {self.name}.</b> {text}' if self.name else ""

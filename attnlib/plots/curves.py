@@ -1,4 +1,4 @@
-"""Numbers over training and over other quantities, with their intervals."""
+"""Curves: numbers over training or another quantity, with their confidence intervals."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from attnlib.plots.words import courses, listed
 from attnlib.plots.words import plain as spoken
 
 IN_A_ROW = 3
-"""So many wide panels stand side by side; more stand in rows of narrow ones."""
+"""The most wide panels side by side; more panels are narrow, in several rows."""
 
 SHARES = (-0.03, 1.03)
-"""The ends of an axis of shares, so that lines at 0 and 1 can be seen."""
+"""The limits of an axis of shares, which leave lines at 0 and 1 visible."""
 
 
 @drawing
@@ -39,7 +39,7 @@ def learning_curves(histories: Mapping[str, pd.DataFrame], metric: str = "accura
     """A metric and the loss over training, one line per run.
 
     Args:
-        histories: `History.table` of each run, by what the legend is to call it.
+        histories: `History.table` of each run, by its name in the legend.
         metric: the evaluated value on the left, a share; the loss is on the right.
     """
     rows = labelled(histories, "run")
@@ -65,19 +65,19 @@ def learning_curves(histories: Mapping[str, pd.DataFrame], metric: str = "accura
 def over_training(
     panels: Sequence[pd.DataFrame], labels: Sequence[str], chance: float | int | None = None
 ) -> Drawn:
-    """Numbers with their intervals over training, a panel per table and a line per metric.
+    """Metrics with their confidence intervals over training, a panel per table and a line per metric.
 
     Args:
         panels: columns `metric`, `step` and `value`; with `low` and `high`, a band around the line.
-        labels: what the numbers of each panel are.
-        chance: a thin line in the last panel.
+        labels: the label of each panel's vertical axis.
+        chance: the chance level, a thin line in the last panel.
     """
     figure, axes = row_of_panels(len(panels))
     each = looks()
     for axis, rows, label in zip(axes, panels, labels, strict=True):
         for metric, part in rows.groupby("metric", sort=False):
             line(axis, part, "step", next(each), label=lettered(str(metric)))
-        # Much happens in the first steps and little in the last: a logarithm, of which 0 has one too.
+        # Most changes happen in the first steps: the axis is logarithmic, and linear near 0 to show step 0.
         axis.set_xscale("symlog", linthresh=10)
         axis.set(xlabel="training step", ylabel=label, ylim=SHARES, xlim=(0, None))
     if chance is not None:
@@ -112,25 +112,25 @@ def lines(
     across: int = ACROSS,
     height: float = 2.4,
 ) -> Drawn:
-    """Numbers along a column, a line per group with its interval as a band, and a panel per value of another.
+    """Lines of `value` over the column `x`, with intervals as bands: a line per group, a panel per value.
 
     Args:
-        rows: columns `value`, with `low` and `high` for bands, and those named below.
-        x: the column along the lines.
-        by: the column that lines are told apart by; None for one line in each panel.
-        panel: the column that panels tell apart.
-        label: what the numbers are, then panels have their names as titles; or of each panel, in the panels'
-            order, those that are shown.
-        xlabel: what is along the lines; the name of the column where it is None.
-        strokes: a second column, of two values, told apart by whole and dotted lines.
-        at: places along the lines, by panel, where something ends: dotted.
-        chance: a dotted line in the last panel, or one in each.
-        ylim: the ends of the axis of numbers, where bands of shares are cut; None for what there is, with a
-            line at 0.
-        title: of the legend.
-        alpha: of the bands.
-        across: so many panels with titles stand side by side.
-        height: of such a panel, in inches.
+        rows: a table with columns `value`, `low` and `high` (for bands, optional), and those named below.
+        x: the column of the horizontal axis.
+        by: the column with a line per value; None for one line in each panel.
+        panel: the column with a panel per value.
+        label: the label of the vertical axis, for panels titled with their names; or a label for each panel
+            by name, which also chooses the panels and their order.
+        xlabel: the label of the horizontal axis; by default the name of the column.
+        strokes: a second column, of two values, whose lines are solid and dotted.
+        at: values of `x`, by panel, that a dotted vertical line marks.
+        chance: the chance level: a dotted line in the last panel, or by panel a dashed one in each.
+        ylim: the limits of the vertical axis (for `SHARES`, bands are clipped to [0, 1]); None for automatic
+            limits and a line at 0.
+        title: the title of the legend.
+        alpha: the opacity of the bands.
+        across: how many panels with titles stand side by side.
+        height: the height of such a panel, in inches.
     """
     apart = isinstance(label, Mapping)
     names = list(label) if isinstance(label, Mapping) else list(rows[panel].unique())
@@ -185,10 +185,10 @@ def accuracy_by_length(rows: pd.DataFrame, panel: str, by: str) -> Drawing:
     """Accuracy against the length of test sequences; a dotted line where training sequences ended.
 
     Args:
-        rows: columns `up_to` (the longest of a range), `value`, `low`, `high`, `length` (trained up to), and
-            those named below.
-        panel: the column that panels tell apart.
-        by: the column that colours tell apart.
+        rows: a table with columns `up_to` (the longest length of a range), `value`, `low`, `high`, `length`
+            (the longest training length), and those named below.
+        panel: the column with a panel per value.
+        by: the column with a colour per value.
     """
     how: dict[str, Any] = {"label": "accuracy per token", "xlabel": "longest test sequence", "title": by}
     lengths = rows["length"].astype(float).groupby(rows[panel], sort=False)

@@ -1,4 +1,4 @@
-"""Numbers with their intervals as points, and what they are held against: a dot plot."""
+"""Dot plots: numbers with their intervals as points, beside numbers to compare them with."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from attnlib.plots.themes import COLUMN, POINTS, colour
 from attnlib.plots.words import by_group, listed, short
 
 STROKE, CROSSES = ("|", 11), (("x", 7), ("+", 9), ("1", 10), ("2", 10))
-"""Shape and size of marks: a stroke for what is to be beaten (`BOUNDS`), crosses for what others found."""
+"""Shapes and sizes of marks: a stroke for reference values (`BOUNDS`), crosses for numbers of others."""
 
 BOUNDS = ("chance", "held against", "best possible")
 
 SPACING = 1.4
-"""Between the lines of a name, in heights of its letters."""
+"""The line spacing in the names of groups, in heights of a letter."""
 
 ROOM = 0.15
-"""Inches that a point takes, or a line of what stands beside it."""
+"""The height in inches of a point, or of a line of text beside it."""
 
 BELOW = 0.25
-"""Of a line: where a cross stands that shares it with one point."""
+"""How far below the point a cross stands in the same group, as a share of the group's height."""
 
 LACKING = (0, 0.01, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1)
-"""Shares of the best possible number that those lack which an axis of what lacks names."""
+"""Ticks of an axis that ends at the best number: the distance to that number, as a share of it."""
 
 WIDE = 60
-"""Letters of the titles of a row of panels."""
+"""The most letters in a line of titles, over a row of panels."""
 
 
 @drawing
@@ -52,23 +52,23 @@ def estimates(
     best: float | int | None = None,
     across: int = ACROSS,
 ) -> Drawn:
-    """Numbers with their intervals, a line of points per group; with `panel`, a panel per value of it.
+    """Numbers with their intervals as points, a line per group; with `panel`, a panel per value of it.
 
     Args:
-        rows: columns `value`, `low`, `high`, and those named below; where an end of an interval is NaN, there
-            is the point alone.
-        of: the column whose values stand down the side.
-        by: the column that shapes and colours tell apart.
-        label: what the numbers are.
-        panel: the column that panels tell apart; names of scores in it are `lettered`.
-        marks: numbers without an interval to compare with, columns `of`, `panel`, `value` and `mark` (what
-            they are). Groups that only they have stand behind the others; panels that only they have do not,
-            unless there are no rows at all.
-        notes: what is said below a group's name.
-        xlim: the ends of the numbers' axes; None for what there is, each panel by itself.
-        best: the largest possible number, where most crowd below it: the axis is the square root of what
-            lacks.
-        across: so many panels stand side by side.
+        rows: a table with columns `value`, `low`, `high`, and those named below; an end of an interval that
+            is NaN is not drawn.
+        of: the column whose values name the groups, down the side.
+        by: the column with a shape and a colour per value.
+        label: the label of the horizontal axis.
+        panel: the column with a panel per value; names of scores in it are `lettered`.
+        marks: numbers without an interval to compare with, in columns `of`, `panel`, `value` and `mark` (the
+            name in the legend). Groups that only `marks` has follow the others; panels that only `marks` has
+            are left out, unless there are no rows at all.
+        notes: a line of text below a group's name, by group.
+        xlim: the limits of the horizontal axes; None for automatic ones, panel by panel.
+        best: the largest possible number, if most numbers are close to it: the axis then shows the square
+            root of the distance to it.
+        across: how many panels stand side by side.
     """
     named = panel is not None or marks is not None
     beside = rows.iloc[:0].assign(mark="") if marks is None else marks
@@ -125,7 +125,7 @@ def _lines(text: str) -> int:
 
 
 def _below_the_names(axis: Axes, words: Sequence[str], notes: Sequence[str]) -> None:
-    """What is said of each group, smaller than its name, where the name's last lines are left empty."""
+    """Writes the note of each group, smaller than its name, on the empty lines below the name."""
     look: dict[str, Any] = {"size": POINTS - 1, "color": colour("faint"), "ha": "right", "va": "top"}
     look |= {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "linespacing": SPACING}
     for place, (word, note) in enumerate(zip(words, notes, strict=True)):
@@ -134,7 +134,7 @@ def _below_the_names(axis: Axes, words: Sequence[str], notes: Sequence[str]) -> 
 
 
 def _crowded(axis: Axes, best: float | int) -> None:
-    """Numbers along an axis by the square root of what they lack to the best."""
+    """Scales an axis by the square root of the distance to the best number."""
 
     def lacking(value: np.ndarray) -> np.ndarray:
         return np.copysign(np.sqrt(np.abs(value - best)), value - best)
@@ -143,12 +143,12 @@ def _crowded(axis: Axes, best: float | int) -> None:
     axis.set_xscale(
         "function", functions=(lacking, lambda place: best + np.copysign(np.square(place), place))
     )
-    axis.set_xlim(least, best + 1e-3 * (best - least))  # a mark at the best is seen whole
+    axis.set_xlim(least, best + 1e-3 * (best - least))  # a mark at the best number is not cut off
     axis.set_xticks([best * (1 - each) for each in LACKING if best * (1 - each) >= least])
 
 
 def _dots(axis: Axes, rows: pd.DataFrame, by: str, ways: Sequence[str], alone: bool) -> None:
-    """Points with intervals at the `place` of their group; unless `alone`, each way so far above or below."""
+    """Points with intervals at the `place` of their group; unless `alone`, values of `by` are set apart."""
     rows = rows.assign(**{end: rows[end].fillna(rows["value"]) for end in ("low", "high")})
     for number, (way, look) in enumerate(zip(ways, looks(), strict=False)):
         part = rows[rows[by] == way]
@@ -157,9 +157,9 @@ def _dots(axis: Axes, rows: pd.DataFrame, by: str, ways: Sequence[str], alone: b
 
 
 def _crosses(axis: Axes, marks: pd.DataFrame, others: Sequence[str], below: float) -> None:
-    """Marks at the `place` of their group, crosses `below` it by so many places that they hide no point.
+    """Marks at the `place` of their group; crosses are moved `below` it, so that they hide no point.
 
-    `others` are all marks of the figure that are crosses, in the order in which they take their shapes.
+    `others` are the names of all marks of the figure that are crosses, in the order of their shapes.
     """
     for name, part in marks.groupby("mark", sort=False):
         sign, size = STROKE if name in BOUNDS else CROSSES[others.index(str(name)) % len(CROSSES)]

@@ -1,4 +1,4 @@
-"""A figure in the colours of light and of dark pages, with the numbers that it shows."""
+"""Figures in the colours of light and of dark pages, with the numbers that they show."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ from attnlib.plots.captions import Captioned
 from attnlib.plots.themes import Theme, in_theme
 
 CSV, NPZ, DARK = "text/csv", "application/vnd.attnlib.npz", "application/vnd.attnlib.dark+svg"
-"""Kinds of what an output of a notebook holds beside what is shown: a table, arrays (as base64), the figure
-on dark pages. Notebooks ignore them; the book puts them beside its pages (`book/_ext/figure_data.py`)."""
+"""MIME types of additional parts of a notebook's output: a table, arrays (as base64), the figure for dark
+pages. Notebooks ignore them; the book puts them beside its pages (`book/_ext/figure_data.py`)."""
 
 Data = pd.DataFrame | Mapping[str, np.ndarray]
 """A table; or arrays by name, where the numbers are attention."""
 
 Drawn = tuple[Figure, Data, str]
-"""A figure, the numbers that it shows, and what is to be seen in it, in words."""
+"""A figure, the numbers that it shows, and its alternative text."""
 
 P = ParamSpec("P")
 
 _FAMILIES = re.compile(r"(?<=font-family: )'DejaVu Sans'[^;\"]*")
 _FAMILY = "'DejaVu Sans', Verdana, sans-serif"
-"""The fonts of text in SVG: the one that it is laid out in, and one as wide, which other systems have."""
+"""The fonts of text in SVG: the one used for the layout, and an equally wide one of other systems."""
 
-_DPI = 192  # of dots and heat maps, which are pictures inside the drawing
+_DPI = 192  # of rasterized parts, such as heat maps
 
 
 class Drawing(Captioned):
-    """What a function of `plots` returns, for a cell to show.
+    """A figure as a function of `plots` returns it, for a cell to show.
 
     Attributes:
-        figure: matplotlib's figure, as it is on light pages.
-        data: the numbers that it shows.
-        alt: what is to be seen, in words with its own numbers.
+        figure: matplotlib's figure in the colours of light pages.
+        data: the numbers that the figure shows.
+        alt: the alternative text, with the main numbers.
     """
 
     kind = "Figure"
@@ -55,9 +55,9 @@ class Drawing(Captioned):
         self.figure, self.data, self.alt = self._drawn("light")
 
     def svg(self, theme: Theme = "light") -> str:
-        """The figure as SVG, the same bytes every time; on dark pages it is drawn again, without a ground.
+        """The figure as SVG, the same bytes every time; for dark pages drawn again, without background.
 
-        Text stays text: it can be searched and copied, and a browser finds letters of every script.
+        Text is not converted to paths: it can be searched and copied, and a browser chooses the fonts.
         """
         figure = self.figure if theme == "light" else self._drawn(theme)[0]
         file = io.StringIO()
@@ -67,7 +67,7 @@ class Drawing(Captioned):
         return _FAMILIES.sub(_FAMILY, file.getvalue())
 
     def html(self) -> str:
-        """The figure over its caption; a picture, for JupyterLab shows no SVG of what it does not trust."""
+        """The figure as PNG over its caption, since JupyterLab shows no SVG of an untrusted notebook."""
         file = io.BytesIO()
         with in_theme("light"):
             self.figure.savefig(file, format="png", dpi=96)
@@ -81,8 +81,8 @@ class Drawing(Captioned):
             with in_theme(theme):
                 figure, data, alt = self._draw()
                 figure.draw_without_rendering()  # ticks take their look from the theme when they are made
-                figure.set_layout_engine("none")  # laid out: saved again, it is the same
-        finally:  # also one that was refused half drawn
+                figure.set_layout_engine("none")  # keep the layout when the figure is saved again
+        finally:  # close the figure even if drawing failed
             for number in {*plt.get_fignums()} - {*before}:
                 plt.close(number)
         return figure, data, alt
@@ -98,7 +98,7 @@ class Drawing(Captioned):
 
 
 def drawing(draw: Callable[P, Drawn]) -> Callable[P, Drawing]:
-    """Makes a function that draws, and says what is to be seen, one that returns a `Drawing` of it."""
+    """Decorator: the function returns a `Drawing` in place of a figure, its data and its alternative text."""
 
     @wraps(draw)
     def drawn(*given: P.args, **how: P.kwargs) -> Drawing:
@@ -109,7 +109,7 @@ def drawing(draw: Callable[P, Drawn]) -> Callable[P, Drawing]:
 
 
 def carried(data: Data) -> dict[str, str]:
-    """Numbers as a part of a notebook's output."""
+    """The numbers of a figure or table as a part of a notebook's output: CSV, or arrays in base64."""
     if isinstance(data, pd.DataFrame):
         return {CSV: as_csv(data)}
     file = io.BytesIO()
@@ -122,7 +122,7 @@ INTERVAL = re.compile(
     rf"^\+?(?P<value>{_NUMBER})(?: %| points)? "
     rf"\[(?:\+?(?P<low>{_NUMBER}), \+?(?P<high>{_NUMBER})|no interval|[^\]]*never)[^\]]*\].*$"
 )
-"""A number with its interval, as tables say it (`attnlib.stats.with_interval`)."""
+"""A number with its interval, as `attnlib.stats.with_interval` writes it."""
 
 
 COMPUTED = re.compile(r"[=+\-@\t\r].*[(|!]", re.DOTALL)
@@ -130,10 +130,10 @@ COMPUTED = re.compile(r"[=+\-@\t\r].*[(|!]", re.DOTALL)
 
 
 def as_csv(rows: pd.DataFrame) -> str:
-    """A table as CSV, its numbers whole; names of columns that have several levels are joined.
+    """A table as CSV, with unrounded numbers; names of columns that have several levels are joined.
 
     A text such as "0.47 [0.44, 0.50]" becomes its number and, in columns of their own, the interval's ends. A
-    text that a spreadsheet would take for a formula has an apostrophe before it.
+    text that a spreadsheet would take for a formula gets an apostrophe in front.
     """
     if rows.columns.nlevels > 1:
         rows = rows.set_axis([", ".join(filter(None, map(str, name))) for name in rows.columns], axis=1)
@@ -147,7 +147,7 @@ def as_csv(rows: pd.DataFrame) -> str:
         columns += [ends[end].rename(f"{name}, {end}") for end in ("low", "high") if ends[end].notna().any()]
     table = (
         pd.concat(columns, axis=1) if columns else rows
-    )  # of what was not run, a page has a table of nothing
+    )  # a table without columns, of an experiment that was not run
     table = table.map(_plain).set_axis([_plain(name) for name in table.columns], axis=1)
     return table.to_csv(index=False, lineterminator="\n")
 
@@ -157,5 +157,5 @@ def _plain(value: Any) -> Any:
 
 
 def labelled(tables: Mapping[str, pd.DataFrame], name: str) -> pd.DataFrame:
-    """Tables of several panels or lines as one, what each is of in the column `name`."""
+    """Several tables as one, with the key of each table in the column `name`."""
     return pd.concat([table.assign(**{name: of}) for of, table in tables.items()], ignore_index=True)

@@ -20,7 +20,7 @@ from attnlib.plots.words import peaks
 from attnlib.stats.ragged import numpy_of
 
 ROOT = "{} (square-root scale)"
-"""What a scale of colours is called: a weight of 1/30 is a weight too, and is to be seen."""
+"""The label of a colour scale: a square-root scale makes small weights, such as 1/30, visible."""
 
 
 @drawing
@@ -29,12 +29,12 @@ def attention_grid(
     tokens: Sequence[str],
     targets: Mapping[tuple[int, int], Bool[Numbers, "query key"]] | None = None,
 ) -> Drawn:
-    """Every head on one sequence as a heat map, a row of them per model, or more where heads are many.
+    """A heat map for every head on one sequence, in a row per model, or several rows for many heads.
 
     Args:
-        attentions: attention of each model, by what its heat maps are to be called; all of one shape.
-        tokens: the sequence.
-        targets: where a head should look, if known: cells outlined in the heat maps.
+        attentions: attention weights of each model, by the name in its titles; all of one shape.
+        tokens: the tokens of the sequence.
+        targets: the cells that a head should attend to, by (layer, head), which are outlined.
     """
     check_some(attentions=attentions)
     shown = {name: of_words(maps, tokens, tokens) for name, maps in attentions.items()}
@@ -80,10 +80,10 @@ def token_map(
 
     Args:
         values: at least 0.
-        rows: what stands beside each row.
-        columns: what stands below each column.
-        labels: what rows and columns are.
-        scale: what a value is; "" for cells that are filled or not, which need no scale.
+        rows: the label of each row.
+        columns: the label of each column.
+        labels: the labels of the two axes, of the rows and of the columns.
+        scale: the label of the colour scale; "" for values 0 or 1 only, which need no scale.
     """
     data = of_words(values, rows, columns).astype(np.float32)
     longest, longest_below = (max(map(len, labels)) for labels in (rows, columns))
@@ -113,13 +113,13 @@ def token_maps(
     columns: Sequence[str],
     scale: str = "share",
 ) -> Drawn:
-    """Heat maps of layers and a prompt, one above the other, each from 0 to its own largest value.
+    """Heat maps of layers by prompt tokens, one above the other, each from 0 to its own largest value.
 
     Args:
-        maps: values of at least 0, by what they are.
-        rows: what stands beside each row.
-        columns: what stands below each column, of the last map.
-        scale: what a value is.
+        maps: values of at least 0, by the title of their map.
+        rows: the label of each row, a layer.
+        columns: the label of each column, a token; drawn below the last map.
+        scale: the label of the colour scales.
     """
     data = {name: of_words(values, rows, columns).astype(np.float32) for name, values in maps.items()}
     beside = _beside(scale)
@@ -141,14 +141,14 @@ def token_maps(
 def arrays(
     attentions: Mapping[str, Numbers], tokens: Sequence[str], beside: Mapping[str, Numbers | None]
 ) -> Mapping[str, np.ndarray]:
-    """Attention as arrays by name, what stands beside it if it is known, and the tokens."""
+    """Attention as arrays by name, those of `beside` that are not None, and the tokens."""
     known = {name: each for name, each in beside.items() if each is not None}
     numbers = {name: numpy_of(each) for name, each in (dict(attentions) | known).items()}
     return {**numbers, "tokens": np.array(list(tokens))}
 
 
 def _beside(scale: str) -> float:
-    """Inches beside a map for its scale and the name above that."""
+    """The width in inches that a colour scale and its label take beside a heat map."""
     return 0.8 + 0.07 * max(20, len(scale))
 
 
@@ -159,7 +159,7 @@ def _to_its_largest(
     cell: tuple[float, float],
     scale: str,
 ) -> None:
-    """A heat map of cells of some size from 0 to its largest value, with a scale as high beside it."""
+    """Draws a heat map from 0 to its largest value, `cell` inches per cell, with a colour scale beside it."""
     import seaborn as sns
 
     norm = PowerNorm(0.5, vmin=0, vmax=float(values.max()) or 1.0)
@@ -168,7 +168,7 @@ def _to_its_largest(
         inch = 1 / (cell[0] * values.shape[1])  # of the map's width
         how |= {"cbar_ax": axis.inset_axes((1 + 0.12 * inch, 0, 0.14 * inch, 1))}
     sns.heatmap(values, xticklabels=False, yticklabels=False, ax=axis, **how)
-    if scale:  # upright, it would be longer than some maps are high
+    if scale:  # as a title: along the scale, the label would be longer than some maps are high
         how["cbar_ax"].set_title(ROOT.format(scale).replace(" (", "\n("), loc="left")
     label_some(axis, "y", rows, cell[1] * len(rows), first=0.5)
     axis.tick_params(length=0)
@@ -176,7 +176,7 @@ def _to_its_largest(
 
 
 def _below(axis: Axes, columns: Sequence[str], width: float, label: str) -> None:
-    """Labels of columns of some width, upright, and what they are."""
+    """Labels columns of some width in inches, vertically, and the axis itself."""
     label_some(axis, "x", columns, width * len(columns), first=0.5)
     axis.tick_params("x", labelrotation=90)
     axis.set(xlabel=label)
@@ -189,8 +189,8 @@ def heat_map(
     target: Bool[Numbers, "query key"] | None,
     size: float,
 ) -> None:
-    """One head on an axis of some inches, from 0 to 1; cells of the target outlined."""
-    # By hand: seaborn draws the whole figure once more for every heat map in it.
+    """Draws one head's attention, from 0 to 1, on an axis of `size` inches; outlines the target's cells."""
+    # Without seaborn, which would draw the whole figure once more for every heat map in it.
     axis.pcolormesh(
         numpy_of(attention).astype(np.float32),
         norm=PowerNorm(0.5, vmin=0, vmax=1),

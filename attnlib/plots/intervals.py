@@ -1,4 +1,4 @@
-"""Tables of numbers with their intervals, as texts that know the numbers they were written from."""
+"""Tables of texts such as "0.47 [0.44, 0.50]", with the numbers that the texts were written from."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ def in_cells(
     digits: int | None = None,
     lacking: str = "",
 ) -> pd.DataFrame:
-    """Numbers as a table of texts, "0.47 [0.44, 0.50]", a column for each value of one of theirs.
+    """Numbers as a table of texts, "0.47 [0.44, 0.50]", with a column for each value of `columns`.
 
-    Where a number has no interval, because seeds are too few, it says how many they are.
+    Where a number has no interval, because there are too few seeds, the text says how many there are.
 
     Args:
-        rows: columns `value`, `low`, `high`, `n` and those named below, which tell every row from the others.
-        index: the columns that stay, as the table's index; in the order of the rows.
-        columns: the column whose values become columns, likewise.
-        unit: of `attnlib.stats.with_interval`; it is not said, since a caption says it once.
-        digits: of `with_interval`.
-        lacking: what stands where there is no row.
+        rows: a table with columns `value`, `low`, `high`, `n` and those named below, whose values together
+            identify a row.
+        index: the columns that become the index, in the order of the rows.
+        columns: the column whose values become columns, in the order of the rows.
+        unit: as in `attnlib.stats.with_interval`; it is not written, since a caption names it once.
+        digits: as in `with_interval`.
+        lacking: the text of a cell for which there is no row.
     """
     beside = [[f"n = {n}"] if np.isnan(low) else [] for n, low in zip(rows["n"], rows["low"], strict=True)]
     texts = [
@@ -50,13 +51,13 @@ def with_intervals(tables: Mapping[str, pd.DataFrame], digits: int = 3) -> pd.Da
     """Tables of numbers side by side, as `in_cells` writes them; an infinite xi is "never".
 
     Args:
-        tables: columns `metric`, `value`, `low`, `high` and `n`, by what the column is to be called.
-        digits: behind the point.
+        tables: tables with columns `metric`, `value`, `low`, `high` and `n`, by the name of their column.
+        digits: digits after the decimal point.
     """
     return in_cells(labelled(tables, "of"), ["metric"], "of", digits=digits)
 
 
 def knowing(texts: pd.DataFrame, numbers: pd.DataFrame) -> pd.DataFrame:
-    """A table of texts that knows its numbers: what `plots.table` makes of it carries them, not the texts."""
-    texts.attrs[NUMBERS] = numbers.to_dict("list")  # plain, since pandas compares what tables are marked with
+    """The table of texts, marked with its numbers, which `plots.table` exports in place of the texts."""
+    texts.attrs[NUMBERS] = numbers.to_dict("list")  # a dict, since pandas compares `attrs` by ==
     return texts

@@ -1,4 +1,4 @@
-"""Panels of one figure, so few side by side that a page can hold them legibly, and what is drawn in them."""
+"""Panels of a figure, with few side by side so that they stay legible, and the elements drawn in them."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ from attnlib.plots.themes import COLUMN, POINTS, colour, colours
 from attnlib.stats.ragged import numpy_of
 
 Numbers = np.ndarray | Tensor
-"""What a figure may be given: numbers of numpy or torch, on any device and of any precision."""
+"""The numbers that a figure accepts: of numpy or torch, on any device and of any precision."""
 
 ACROSS = 2
-"""Panels side by side."""
+"""The default number of panels side by side."""
 
 BESIDE: Mapping[str, Any] = {"loc": "center left", "bbox_to_anchor": (1, 0.5), "frameon": False}
-"""Where a legend stands that is too long for its panel: to the right."""
+"""The place of a legend that is too long for its panel: to the right."""
 
 SHAPES = "osD^vPX"
-"""Of points, beside their colours."""
+"""Markers of points, which tell groups apart without colours."""
 
 LINE = 1.2
-"""Of a label's height: what it takes beside others."""
+"""The room that a label takes along an axis, in heights of its letters."""
 
 STROKES = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (6, 1.5, 1, 1.5)), (0, (2, 1)))
-"""Of lines, beside their colours."""
+"""Styles of lines, which tell groups apart without colours."""
 
 
 class Look(NamedTuple):
-    """How one group is told from the others: by its colour, and without."""
+    """The look of one group: its colour, and a marker and a line style that work without colours."""
 
     colour: str
     shape: str
@@ -52,12 +52,12 @@ class Look(NamedTuple):
 
 
 def looks() -> Iterator[Look]:
-    """A look per group; no two of 210 are the same, of the first five no two are in anything."""
+    """A look per group: the first 210 are distinct, and the first five differ in colour, shape and stroke."""
     return map(Look, cycle(colours()), cycle(SHAPES), cycle(STROKES))
 
 
 def panels(n: int, across: int = ACROSS, height: float = 2.4) -> tuple[Figure, list[Axes]]:
-    """A figure with `n` axes, `height` inches each and so many in a row, that share the scale of values."""
+    """A figure with `n` axes that share the vertical scale, `height` inches each, and `across` in a row."""
     across, down = min(n, across), -(-n // across)
     size = (COLUMN, height * down + 0.2)
     figure, grid = plt.subplots(down, across, figsize=size, sharey=True, squeeze=False)
@@ -73,7 +73,7 @@ def row_of_panels(n: int, height: float = 3.2, sharey: bool = False) -> tuple[Fi
 
 
 def name_rows(axes: list[Axes], label: str, across: int = ACROSS) -> None:
-    """Say what the values are, once per row of panels."""
+    """Label the vertical axis once per row of panels."""
     for axis in axes[::across]:
         axis.set_ylabel(label)
 
@@ -81,9 +81,9 @@ def name_rows(axes: list[Axes], label: str, across: int = ACROSS) -> None:
 def label_some(
     axis: Axes, side: Literal["x", "y"], labels: Sequence[str], inches: float | int, first: float | int
 ) -> None:
-    """Labels along a side, as large as elsewhere: all that have room, else every second, third, ...
+    """Label a side of an axis: all labels if there is room for them, else every second, third, ...
 
-    The side is so many `inches` long; the middle of the first label is at `first`, and the others follow at
+    The side is `inches` long; the middle of the first label is at `first`, and the others follow at
     distances of 1.
     """
     step = max(1, ceil(len(labels) * LINE * POINTS / (72 * inches)))
@@ -114,20 +114,20 @@ def points(axis: Axes, rows: pd.DataFrame, places: Sequence[float], look: Look, 
 def of_words(
     values: Shaped[Numbers, "*map row column"], rows: Sequence[str], columns: Sequence[str]
 ) -> Shaped[np.ndarray, "*map row column"]:
-    """The numbers of a heat map as numpy has them, if there is a word for each row and column."""
+    """The numbers of a heat map as numpy; raises a ValueError unless each row and column has a label."""
     check_shape((*values.shape[:-2], len(rows), len(columns)), "[row column]", values=values)
     return numpy_of(values)
 
 
 def outline(axis: Axes, cells: Sequence[Sequence[int]], corner: float = 0.0, width: float = 0.8) -> None:
-    """Borders around cells [query, key] of a heat map, whose first corner is at `corner` of its cell."""
+    """Draw borders around cells [query, key] of a heat map, each shifted by `corner` along both axes."""
     for query, key in cells:
         place = (key + corner, query + corner)
         axis.add_patch(Rectangle(place, 1, 1, fill=False, edgecolor=colour("reference"), linewidth=width))
 
 
 def series(axes: Iterable[Axes]) -> tuple[list[Any], list[str]]:
-    """What a legend of these panels lists: every series that any of them draws, once, and its name."""
+    """The handles and labels for a common legend of panels: every series of any panel, once per label."""
     found: dict[str, Any] = {}  # artists, and containers of them
     for axis in axes:
         for handle, name in zip(*axis.get_legend_handles_labels(), strict=True):
@@ -136,9 +136,9 @@ def series(axes: Iterable[Axes]) -> tuple[list[Any], list[str]]:
 
 
 def legend_of(figure: Figure, title: str | None = None, also: Sequence[Artist] = (), **how: Any) -> None:
-    """The legend of all panels, below them, with what any of them draws; the figure grows by its rows.
+    """Draw one legend for all panels, below them; the figure grows by the legend's rows.
 
-    Behind the series it lists `also`, artists with labels.
+    The legend lists the series of all panels (`series`), then `also`, artists with labels.
     """
     handles, labels = series(figure.axes)
     drawn: list[Any] = [*handles, *also]  # matplotlib's annotation leaves out containers, as of error bars
@@ -150,7 +150,7 @@ def legend_of(figure: Figure, title: str | None = None, also: Sequence[Artist] =
 
 
 def in_words(axis: Axis) -> None:
-    """Numbers on a logarithmic axis as one writes them; within two powers of ten, 2 and 5 of each too."""
+    """Label a logarithmic axis with plain numbers; within two powers of ten, also at 2 and 5 of each."""
     least, most = axis.get_data_interval()
     axis.set_major_locator(LogLocator(subs=(1, 2, 5) if most < 100 * least else (1,)))
     axis.set_major_formatter(StrMethodFormatter("{x:,g}"))

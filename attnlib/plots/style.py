@@ -1,4 +1,4 @@
-"""What all tables look like, and the words in figures."""
+"""The style of all tables, and the notation of names in figures."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from attnlib.plots.captions import Captioned
 from attnlib.plots.drawing import carried
 
 NUMBERS = "numbers"
-"""The mark (`DataFrame.attrs`) of a table of texts that says which numbers they were written from."""
+"""The key in `DataFrame.attrs` for the numbers that a table of texts was written from."""
 
 
 ABSENT = "–"
-"""What stands where there is no number: it was not measured, or is not defined."""
+"""The text in place of a number that was not measured or is not defined."""
 
 
 class Table(Captioned, Styler):
-    """What `table` returns, for a cell to show: an output of a notebook holds its numbers whole, too."""
+    """A table as `table` returns it; a notebook's output also holds its unrounded numbers."""
 
     kind = "Table"
     data: pd.DataFrame
 
     @property
     def numbers(self) -> pd.DataFrame:
-        """What it was made from: its rows; or what its texts were written from, a row per number."""
+        """The numbers of the table: its rows, or for a table of texts, a row per number behind them."""
         if NUMBERS not in self.data.attrs:
             return self.data
         numbers = pd.DataFrame(self.data.attrs[NUMBERS])
@@ -40,7 +40,7 @@ class Table(Captioned, Styler):
         return pd.concat([numbers, more], ignore_index=True) if len(more) else numbers
 
     def captioned(self, name: str, caption: str) -> Table:
-        """As of a figure; of a table without rows, it says so."""
+        """Sets name and caption, as for a figure; the caption of a table without rows says so."""
         return super().captioned(name, caption + (" This run has no such rows." if self.data.empty else ""))
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
@@ -51,15 +51,14 @@ class Table(Captioned, Styler):
 
 
 P_VALUES = re.compile(r"(p|log_rank|\w+_p)(_holm)?")
-"""What columns of p-values are called."""
+"""Names of columns that hold p-values."""
 
 
 def table(rows: pd.DataFrame, digits: int = 4) -> Table:
-    """Rows as the pages show them: the index a column like the others, texts whole and to the left.
+    """A table as the pages show it: the index is a column like the others, texts are aligned to the left.
 
-    Numbers of rows, an index without a name, are left out: they only say what was taken away before.
-    A p-value is never shown as 0: below 0.001 it is "< 0.001". Whole numbers (ranks, counts) have no
-    decimals, and what is not there is a dash.
+    An index without a name, which only numbers the rows, is left out. A p-value is never shown as 0: below
+    0.001 it is "< 0.001". Whole numbers (ranks, counts) have no decimals, and a missing value is a dash.
     """
     of_rows = rows.index.names == [None] and pd.api.types.is_integer_dtype(rows.index)
     rows = rows.reset_index(drop=of_rows)
@@ -81,7 +80,7 @@ def table(rows: pd.DataFrame, digits: int = 4) -> Table:
 
 
 def _counts(column: pd.Series) -> bool:
-    """Whether all numbers of a column are whole, and not only ones and zeros, as shares may be."""
+    """Whether a column holds whole numbers, and not only ones and zeros, which may be shares."""
     if not pd.api.types.is_float_dtype(column):
         return False
     there = column.dropna()
@@ -89,11 +88,11 @@ def _counts(column: pd.Series) -> bool:
 
 
 _SIGN = re.compile(r"(?<![^\s\[])-(?=\.?\d)")
-"""The hyphen before a number, by itself or in brackets: a minus sign is as wide as a plus, and as high."""
+"""A hyphen before a number, by itself or in brackets, which a minus sign replaces."""
 
 
 def _number(number: Any, digits: int) -> str:
-    return _SIGN.sub("−", f"{number:z.{digits}f}")  # and none is -0
+    return _SIGN.sub("−", f"{number:z.{digits}f}")  # "z" turns -0 into 0
 
 
 def _text(shown: Any, digits: int) -> str:
@@ -101,7 +100,7 @@ def _text(shown: Any, digits: int) -> str:
 
 
 def _heading(shown: Any, digits: int) -> str:
-    """A name of a column in words: p_holm is "p holm"."""
+    """The name of a column as a heading: p_holm becomes "p holm"."""
     text = _text(shown, digits)
     return text.replace("_", " ") if re.fullmatch(r"[a-z]+(_[a-z]+)+", text) else text
 
@@ -111,12 +110,12 @@ def _p_value(p: Any, digits: int) -> str:
 
 
 def plain(name: object) -> str:
-    """A name as a label or title: matplotlib would take what is between two $ for mathematics."""
+    """A name as a label or title, with $ escaped: matplotlib takes text between two $ as a formula."""
     return str(name).replace("$", r"\$")
 
 
 def visible(word: str) -> str:
-    """A token as a label: blanks and line ends can be seen, and nothing is taken for mathematics."""
+    """A token as a label: visible signs for blanks and line ends, $ escaped, "∅" if it is empty."""
     return plain(word.replace("\n", "⏎").replace(" ", "␣")) or "∅"
 
 
@@ -126,8 +125,8 @@ _SCORES = re.compile(rf"\b({'|'.join(_LETTERS)})(?:_({'|'.join(_MARKS)}))?(?!\w|
 
 
 def lettered(text: str) -> str:
-    """The names of scores in a text as they are written by hand: A(beta_t, beta_uf) as A(βₜ, βᵘᶠ).
+    """The text with scores in mathematical notation: A(beta_t, beta_uf) becomes A(βₜ, βᵘᶠ).
 
-    Letters and no formulas: figures, tables, explorers and their drop-downs show one and the same.
+    Unicode letters look the same in figures, tables, explorers and drop-down lists, unlike formulas.
     """
     return _SCORES.sub(lambda found: _LETTERS[found[1]] + _MARKS.get(found[2], ""), text)

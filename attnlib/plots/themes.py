@@ -1,4 +1,4 @@
-"""What figures look like on light and on dark pages: the column's width, lettering of 9 points, colours."""
+"""The look of figures on light and on dark pages: width, fonts of 9 points, colours."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from attnlib.colours import CLEAR, INKS, THEMES
 Theme = Literal["light", "dark"]
 
 COLUMN = 7.2
-"""Inches: the book's column of text in a window of 1280 pixels."""
+"""The width of a figure in inches: the book's column of text in a window of 1280 pixels."""
 
 POINTS = 9
-"""Of the lettering."""
+"""The size of all text in figures."""
 
 _SCRIPTS = (
     *("Devanagari", "Bengali", "Gurmukhi", "Gujarati", "Tamil", "Telugu", "Kannada", "Malayalam", "Sinhala"),
@@ -38,18 +38,18 @@ FONTS = (
     *("Noto Serif Tibetan", "FreeSans", "Lohit Devanagari", "Kohinoor Devanagari", "Nirmala UI"),
     *("Leelawadee UI", "Ebrima", "Noto Emoji", "Segoe UI Emoji", "Symbola"),
 )
-"""Where letters are looked for, in order: those of other scripts in what systems commonly have."""
+"""The fonts in which a letter is looked for, in this order; those for other scripts are common on systems."""
 
 _theme: ContextVar[Theme] = ContextVar("theme", default="light")
 
 
 @contextmanager
 def in_theme(theme: Theme) -> Iterator[None]:
-    """What is drawn inside is drawn for pages of this theme."""
+    """A context in which figures are drawn for pages of this theme."""
     before = _theme.set(theme)
     try:
         with plt.rc_context(_settings()), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Glyph .* missing from font")  # no font here has it: a box
+            warnings.filterwarnings("ignore", "Glyph .* missing from font")  # drawn as a box
             yield
     finally:
         _theme.reset(before)
@@ -61,17 +61,17 @@ def colour(name: str) -> str:
 
 
 def colours() -> list[str]:
-    """Of lines and points, a colour per group."""
+    """The theme's colours of lines and points, one per group."""
     return list(THEMES[_theme.get()]["curves"])
 
 
 def weights() -> LinearSegmentedColormap:
-    """From no attention, which is nearly the page's own colour, to all of it."""
+    """The colour map of attention, from 0 (nearly the page's own colour) to 1."""
     return LinearSegmentedColormap.from_list("weights", list(THEMES[_theme.get()]["blues"]))
 
 
 def signed() -> LinearSegmentedColormap:
-    """From what is below zero over the page's own colour to what is above."""
+    """The colour map of signed values: orange below zero, the page's own colour at zero, blue above."""
     theme = THEMES[_theme.get()]
     return LinearSegmentedColormap.from_list(
         "signed", [*reversed(theme["oranges"]), theme["page"], *theme["blues"]]
@@ -79,7 +79,7 @@ def signed() -> LinearSegmentedColormap:
 
 
 def ink_on(ground: Any) -> str:
-    """Black or white, whichever is read better on a ground: relative luminance as WCAG 2 has it."""
+    """Black or white, whichever is more legible on a background, by relative luminance as in WCAG 2."""
     parts = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in to_rgb(ground)]
     luminance = sum(share * part for share, part in zip((0.2126, 0.7152, 0.0722), parts, strict=True))
     return INKS[0] if luminance > 0.179 else INKS[1]
@@ -87,7 +87,7 @@ def ink_on(ground: Any) -> str:
 
 @cache
 def installed_fonts() -> list[str]:
-    """Those of `FONTS` whose files are here: matplotlib caches its list and may name removed fonts."""
+    """Those of `FONTS` whose files exist, since matplotlib's cached list may name removed fonts."""
     here = {font.name for font in fontManager.ttflist if Path(font.fname).exists()}
     return [name for name in FONTS if name in here]
 
@@ -104,7 +104,7 @@ def _settings() -> dict[str, Any]:
         **dict.fromkeys(sizes, POINTS),
         "font.family": installed_fonts(),
         "figure.constrained_layout.use": True,
-        "text.hinting": "none",  # text is as wide at every resolution: none is cut off that had room
+        "text.hinting": "none",  # text is equally wide at every resolution, so that none is cut off
         "figure.figsize": (COLUMN, 3.2),
         "figure.facecolor": colour("page"),
         "axes.facecolor": CLEAR,

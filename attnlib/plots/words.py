@@ -1,4 +1,4 @@
-"""What is to be seen in a figure, in words with its own numbers: alternative texts."""
+"""Alternative texts: the content of a figure in words, with its main numbers."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ import numpy as np
 import pandas as pd
 
 MOST = 8
-"""So many lines, groups or panels are described one by one; of more, how many there are is said."""
+"""The most lines, groups or panels that are described one by one; the others are only counted."""
 
 
 def short(value: SupportsFloat) -> str:
-    """A number to two digits that count, or whole from 100 on."""
+    """A number with two significant digits, or from 100 on rounded to a whole number."""
     number = float(value)
     return f"{number:,.0f}" if abs(number) >= 99.5 else f"{number:.2g}"
 
 
 def place(x: SupportsFloat) -> str:
-    """Where along a line: a step, a length, a strength."""
+    """A value on the horizontal axis as text: a step, a length, a strength."""
     return f"{float(x):,.6g}"
 
 
 def plain(text: str) -> str:
-    """A label without the marks of its formulas, which cannot be read out."""
+    """A label without the markup of formulas, which cannot be read aloud."""
     return re.sub(r"\$|\\mathrm|[\\{}]", "", text).replace("^", " ")
 
 
 def listed(parts: Iterable[str]) -> str:
-    """Parts of an account, up to `MOST` of them."""
+    """The first `MOST` parts of a description, joined, and the number of the others."""
     every = list(parts)
     more = [f"and {len(every) - MOST} more"] if len(every) > MOST else []
     return "; ".join([*every[:MOST], *more]) or "no numbers"
 
 
 def courses(rows: pd.DataFrame, x: str, by: str | Sequence[str], value: str = "value") -> str:
-    """What each line does: where it begins and ends, and what is beyond both between."""
+    """The course of each line: its first and last value, and a maximum or minimum beyond these."""
     names = [by] if isinstance(by, str) else list(by)
     known = rows.dropna(subset=[value]).sort_values(x, kind="stable")
     order = rows[names].drop_duplicates().itertuples(index=False, name=None)
@@ -50,7 +50,7 @@ def courses(rows: pd.DataFrame, x: str, by: str | Sequence[str], value: str = "v
 
 
 def course(x: pd.Series, values: pd.Series) -> str:
-    """What one line does, as `courses` says it."""
+    """The course of one line, as `courses` describes it."""
     first, last = values.iloc[0], values.iloc[-1]
     said = f"from {short(first)} at {place(x.iloc[0])} to {short(last)} at {place(x.iloc[-1])}"
     if len(values) == 1:
@@ -65,7 +65,7 @@ def course(x: pd.Series, values: pd.Series) -> str:
 
 
 def extremes(rows: pd.DataFrame, of: str | Sequence[str], value: str = "value") -> str:
-    """The highest and the lowest of some numbers, and what they are of."""
+    """The highest and the lowest number, with their values in the columns `of`."""
     known = rows.dropna(subset=[value]).reset_index(drop=True)
     if known.empty:
         return "no numbers"
@@ -81,14 +81,14 @@ def extremes(rows: pd.DataFrame, of: str | Sequence[str], value: str = "value") 
 
 
 def by_group(rows: pd.DataFrame, by: str, of: str | Sequence[str], value: str = "value") -> str:
-    """The highest and the lowest of every group."""
+    """The highest and the lowest number of every group; see `extremes`."""
     return listed(f"{name}: {extremes(part, of, value)}" for name, part in rows.groupby(by, sort=False))
 
 
 def peaks(maps: Mapping[str, np.ndarray], rows: Sequence[str], columns: Sequence[str]) -> str:
-    """Where each heat map, [row column], is strongest: the row and the column by their names, with the value.
+    """The largest value of each heat map, [row column], with the names of its row and column.
 
-    The first row of causal attention has one key to look at, and is left out.
+    The first row of causal attention is left out, since it has only one key.
     """
 
     def strongest(name: str, values: np.ndarray) -> str:

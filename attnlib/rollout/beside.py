@@ -1,7 +1,7 @@
-"""What a model is given beside tokens when it writes (`pixel_values`, `token_type_ids`), for a second pass.
+"""A model's inputs besides tokens in generation (`pixel_values`, `token_type_ids`), for a second pass.
 
-`generate` hands it to the model's forward in its first step, and lengthens what is of each token with every
-token that it writes. A pass over prompt and written tokens together has to be given the same.
+`generate` hands these inputs to the model's forward in its first step, and lengthens those with an entry per
+token by every token that it writes. A pass over prompt and written tokens together has to get the same.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor
 from attnlib.models.attention.forward import CannotRead, first_position, form_of, read_names
 
 OF_EACH_TOKEN = ("token_type_ids", "mm_token_type_ids", "moe_mm_token_type_ids", "position_ids")
-"""What `generate` lengthens, `[... prompt]`."""
+"""Inputs with an entry per token, `[... prompt]`, which `generate` lengthens."""
 
 OF_A_CALL = (
     "attention_mask",
@@ -26,11 +26,11 @@ OF_A_CALL = (
     "past_key_values",
     "return_dict",
 )
-"""What forwards name, and is nothing beside the tokens."""
+"""Arguments of a model's forward that are not inputs besides the tokens."""
 
 
 def beside_tokens(model: Any, given: dict[str, Any]) -> dict[str, Any]:
-    """What of the options of `generate` is no option, but for the model's forward."""
+    """Those arguments of `generate` that are not its options, but inputs of the model's forward."""
     settings = getattr(model, "generation_config", None)
     rest = {
         name: value
@@ -46,7 +46,7 @@ def of_prompt(
     input_ids: Int[Tensor, "1 prompt"],
     attention_mask: Int[Tensor, "1 prompt"] | Bool[Tensor, "1 prompt"] | None,
 ) -> dict[str, Any]:
-    """The same without what is of padding; a `ValueError` where it is not known how it goes on."""
+    """The inputs without entries of padding; a `ValueError` if one cannot be continued for written tokens."""
     n, found = input_ids.shape[1], dict(inputs)
     for name, value in inputs.items():
         if name not in OF_EACH_TOKEN:
@@ -65,9 +65,9 @@ def of_prompt(
 def of_all(
     model: Any, inputs: dict[str, Any], read: Int[Tensor, "1 token"], prompt: int, *, cached: bool
 ) -> dict[str, Any]:
-    """The same of prompt and written tokens: as the model itself lengthens it, and what `generate` adds.
+    """The inputs for prompt and written tokens: lengthened as the model does it, plus what `generate` adds.
 
-    Where `generate` has no cache, it gives no mask, and the model takes positions that jump for another text.
+    Without a cache, `generate` gives no mask, and the model takes a jump of positions for another text.
     """
     from transformers.utils import ModelOutput
 
@@ -76,8 +76,8 @@ def of_all(
         each = model._update_model_kwargs_for_generation(ModelOutput(), each, is_encoder_decoder=False)
     try:
         elsewhere = first_position(model)
-    except CannotRead:  # what reads more than tokens (BLIP-2) cannot be tried on a text
+    except CannotRead:  # a model that reads more than tokens (BLIP-2) cannot be tested on a text
         elsewhere = 0
     if elsewhere and "position_ids" in read_names(model) and "position_ids" not in each:
-        each["position_ids"] = torch.arange(read.shape[1], device=read.device)[None]  # it counts from 0
+        each["position_ids"] = torch.arange(read.shape[1], device=read.device)[None]  # in `generate`: from 0
     return inputs | each | ({"attention_mask": torch.ones_like(read)} if cached else {})

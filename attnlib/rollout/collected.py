@@ -20,12 +20,12 @@ from attnlib.rollout.recursion import Recursion
 
 
 class Step(NamedTuple):
-    """What a layer attended from, and to, in one step; query and key are of the new tokens.
+    """The inputs of one layer's attention in one step; query and key are of the new tokens.
 
     Attributes:
-        visible: where the queries may look among the last so many keys; None for all up to themselves.
-        keys: how many keys there were.
-        weighs: whether the mask says how much, too, and not only where; None if it cannot.
+        visible: where the queries may look among the last `keys` keys; None for all up to themselves.
+        keys: how many keys there were, those of earlier steps included.
+        weighs: whether the mask also adds numbers to the scores of visible keys; None if it cannot.
     """
 
     query: Float[Tensor, "1 head new channel"]
@@ -43,7 +43,7 @@ class Collected:
         self.scales: dict[int, float] = {}
 
     def __call__(self, call: Any) -> None:
-        """One layer of one step, where it is plain softmax attention, with one mask for all heads."""
+        """Collect one layer of one step, if it is plain softmax attention, with one mask for all heads."""
         mask = call.mask
         if (
             not call.sums_to_1
@@ -57,14 +57,14 @@ class Collected:
         known = mask is None and (new == 1 or (call.causal and new == keys))
         visible = None if known else call.visible()
         added = mask is not None and mask.dtype != torch.bool
-        key = call.key[:, :, -new:].clone()  # a part of it would keep all of the step's keys
+        key = call.key[:, :, -new:].clone()  # a view would keep the memory of all keys
         self.steps.setdefault(module, []).append(
             Step(call.query, key, visible, keys, (visible & (mask != 0)).any() if added else None)
         )
         self.scales[module] = call.scale
 
     def joined(self, model: nn.Module, n: int) -> list[AttentionCall] | None:
-        """Every layer's attention over `n` tokens; None if they were not read once each, in their order."""
+        """Every layer's attention over `n` tokens; None if the tokens were not read once each, in order."""
         if len(self.steps) != n_layers(model):
             return None
         calls = [_join(steps, n, self.scales[module]) for module, steps in self.steps.items()]
@@ -74,7 +74,7 @@ class Collected:
 
 @torch.no_grad()
 def follow(recursion: Recursion, calls: Sequence[AttentionCall]) -> None:
-    """Let a recursion go through layers that were computed before."""
+    """Run a recursion through layers whose queries and keys were collected before."""
     for call in calls:
         with torch.autocast(call.query.device.type, enabled=False), suppress(StopIteration):
             started = recursion(call)
@@ -84,7 +84,7 @@ def follow(recursion: Recursion, calls: Sequence[AttentionCall]) -> None:
 def _join(steps: list[Step], n: int, scale: float) -> AttentionCall | None:
     ends = torch.tensor([step.query.shape[2] for step in steps]).cumsum(0).tolist()
     if ends[-1] != n or any(step.keys > end for step, end in zip(steps, ends, strict=True)):
-        return None  # a candidate was rejected, a cache was given, or is longer than the text
+        return None  # a candidate was rejected, or a cache was given or is too long
     if any(step.weighs is not None and bool(step.weighs) for step in steps):
         return None
     query, key = (torch.cat(parts, 2) for parts in zip(*(step[:2] for step in steps), strict=True))

@@ -1,4 +1,4 @@
-r"""Attention rollout by its definition: slow and exact, and what every fast way is held against.
+r"""Attention rollout by its definition: the slow and exact reference for every faster implementation.
 
 A transformer's layer moves information between tokens by attention, and keeps what each token had by the
 residual connection. Attention rollout (Abnar and Zuidema 2020, "Quantifying attention flow in transformers",
@@ -12,13 +12,13 @@ Here `A_lh[q, k]` is how much of its attention query `q` gives key `k` in head `
 head's weight, `1 / heads` unless said otherwise; `I` is the identity; `rownorm` divides each row by its sum.
 `R_l[q, k]` is then the share of input token `k` in the state of token `q` after layer `l`. Rows sum to 1.
 
-Nothing here is fast: attention has to be there, everything is in double precision, and every layer is
-multiplied whole. The fast ways, each of which the tests hold against this one:
+Nothing here is fast: attention matrices have to be given, everything is in double precision, and every layer
+is multiplied whole. The tests compare these faster implementations with this one:
 
-    dense.py       attention that is there, as one product with the heads' mean
-    value_slot.py  a model that runs, without attention matrices: by its own kernel, or in blocks
-    generative.py  what a model wrote, in one pass
-    stream.py      the same while it writes
+    dense.py       given attention matrices, in one product with the heads' mean
+    value_slot.py  a running model, without attention matrices: by its own kernel, or in blocks
+    generative.py  generated text, in one pass
+    stream.py      generated text, while it is generated
     null.py        uniform attention, as a running mean
 """
 
@@ -67,7 +67,7 @@ def layer_matrix(
 
 
 def without_sink(mean: Matrix, sink: Sequence[int]) -> Matrix:
-    """Attention without some keys: rows scaled back to their sum; an empty or sink's row looks at itself."""
+    """Attention without some keys, rows scaled back to their sum; sinks and empty rows look at themselves."""
     identity, total = torch.eye(mean.shape[-1]).double(), mean.sum(-1, keepdim=True)
     left = mean.clone()
     left[..., list(sink)] = 0
@@ -80,10 +80,10 @@ def without_sink(mean: Matrix, sink: Sequence[int]) -> Matrix:
 def rows_of_generation(
     rolled: Float64[Tensor, "1 layer query key"], prompt: int
 ) -> Float64[Tensor, "generated prompt layer"]:
-    """Where a generated token comes from: the row of the token before, which predicted it, on the prompt."""
+    """The prompt columns of each generated token's row: that of the token before, which predicts it."""
     return rolled[0, :, prompt - 1 :, :prompt].permute(1, 2, 0)
 
 
 def uniform_causal_attention(n: int) -> Float64[Tensor, "query key"]:
-    """Attention of a model that has learned nothing: equal over a token and all before it."""
+    """Uniform causal attention, of a model that has learned nothing: equal over a token and all before it."""
     return torch.ones(n, n, dtype=torch.float64).tril() / torch.arange(1, n + 1)[:, None]

@@ -1,7 +1,7 @@
-r"""Rollout of attention matrices that are already there.
+r"""Rollout of given attention matrices.
 
-`attnlib.rollout.core` defines it. Here, heads are averaged first and in one product, a few layers at a time;
-causal attention is multiplied up to its diagonal; and a few rows go from the last layer down.
+`attnlib.rollout.core` defines rollout. Here, heads are averaged first in one product, a few layers at a time;
+causal attention is multiplied up to its diagonal; and a few rows are computed from the last layer down.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ ROW_SUM_TOLERANCE = 0.02
 """How far a row of attention may be from summing to 1 before `rollout` warns; bfloat16's rounding passes."""
 
 BLOCKS, BLOCKS_FROM = 8, 512
-"""Causal attention of as many tokens or more is multiplied in so many blocks of rows, each up to its
+"""Causal attention of `BLOCKS_FROM` tokens or more is multiplied in `BLOCKS` blocks of rows, each up to its
 diagonal: about 40 % of the operations. (Not on GPUs, where looking for zeros would stop the queue.)"""
 
 GROUP_BYTES = {"cpu": 2**21, "cuda": 2**28}
-"""How much of `M_1 ... M_L` is worked on at a time: what a processor's cache takes."""
+"""How many bytes of `M_1 ... M_L` are processed at a time, by device: on CPUs, what fits into the cache."""
 
 
 @plain_options
@@ -66,15 +66,15 @@ def rollout(
             the result has no batch dimension. (A 4-D tensor is always read as one example. One layer of a
             batch is a list of one tensor.) Accumulated in float32, or in float64 if the attention is float64.
         head_weights: `w_lh`; not normalised, and used before the identity is added: `2 / heads` everywhere
-            makes attention weigh twice the residual connection. Finite, and of each layer's sum at least 0
-            (above 0 without `residual`).
+            makes attention weigh twice the residual connection. They must be finite, and each layer's must
+            sum to at least 0 (above 0 without `residual`).
         residual: add the identity; without it `M_l = rownorm(sum_h w_lh A_lh)`.
         cumulative: return `R_1 ... R_L` instead of `R_L`.
         rows: query positions to compute (negative ones count from the end); all of them by default.
         sink: key positions to leave out in every layer: `sum_h w_lh A_lh` loses those columns and each row is
             scaled back to the sum it had, before the identity is added. A sink's own row, and a row that
             looked at sinks only, is the identity's. Models give up to all of their attention to the first
-            token where they have nothing to look at; this is rollout of the rest.
+            token (an attention sink) where they have nothing to look at; this is rollout of the rest.
 
     Returns:
         `[batch query key]`, or `[batch layer query key]` if `cumulative`. Rows sum to 1. Entries that are
@@ -183,7 +183,7 @@ def _upwards(mixer: Mixer, cumulative: bool) -> list[Tensor]:
 
 
 def _downwards(mixer: Mixer, rows: Int64[Tensor, " row"], cumulative: bool) -> list[Tensor]:
-    """The same for some rows, from the last layer on: every `R_l`'s rows join one stack at layer `l`."""
+    """As `_upwards` for some rows, from the last layer on: the rows of `R_l` join one stack at layer `l`."""
     stack: Tensor | None = None
     for matrix in mixer.downwards():
         if stack is None:
@@ -201,7 +201,7 @@ def _downwards(mixer: Mixer, rows: Int64[Tensor, " row"], cumulative: bool) -> l
 def _product(
     left: Float[Tensor, "batch query key"], right: Float[Tensor, "batch key column"], ends: list[int]
 ) -> Float[Tensor, "batch query column"]:
-    """`left @ right`, leaving out what is zero in both."""
+    """`left @ right`, both of which are zero to the right of blocks of rows that stop at `ends`."""
     if len(ends) == 1:
         return left @ right
     product = torch.zeros_like(right)
@@ -239,7 +239,7 @@ def as_layers(attentions: Attentions) -> tuple[list[Float[Tensor, "batch _ query
 
 
 def numbers(given: Any) -> Tensor | None:
-    """What is given as a tensor, where it is; None for what is no numbers."""
+    """The input as a tensor, on the device where it is; None if it is no numbers."""
     try:
         return torch.as_tensor(given)
     except (TypeError, ValueError, RuntimeError):
@@ -248,7 +248,7 @@ def numbers(given: Any) -> Tensor | None:
 
 def token_indices(given: Any, n: int, name: str, device: torch.device) -> Tensor:
     """Token positions as indices from 0, negative ones counted from the end; an error names the parameter."""
-    index = numbers(given)  # where it is: no GPU is waited for to check a list
+    index = numbers(given)  # on its own device: checking a list waits for no GPU
     demand = f"{name} must be positions, whole numbers from {-n} to {n - 1}"
     check(index is not None and index.ndim == 1, demand, given)
     assert index is not None
@@ -259,7 +259,7 @@ def token_indices(given: Any, n: int, name: str, device: torch.device) -> Tensor
 
 
 def sink_mask(sink: Sequence[int], n: int, device: torch.device, more: int = 0) -> Bool[Tensor, " key"]:
-    """True for the keys that stay, of `n` that sinks may be among and `more` behind them."""
+    """True for the keys that stay: of `n` keys, among which the sinks are, and `more` keys behind them."""
     keep = torch.ones(n + more, dtype=torch.bool, device=device)
     keep[token_indices(sink, n, "sink", device)] = False
     return keep
@@ -268,7 +268,7 @@ def sink_mask(sink: Sequence[int], n: int, device: torch.device, more: int = 0) 
 def check_head_weights(
     head_weights: Any, layers: list[Float[Tensor, "batch _ query key"]], residual: bool
 ) -> list[Tensor] | None:
-    """One row of weights per layer; a `ValueError` for none, or where nothing is left to divide a row by."""
+    """A row of weights per layer, or None; a `ValueError` if they do not fit or a layer's sum is too low."""
     if head_weights is None:
         return None
     wanted = [*dict.fromkeys((len(layers), each.shape[1]) for each in layers)]
@@ -287,7 +287,10 @@ def check_rows(
     expected: list[float],
     first: int,
 ) -> None:
-    """Refuse what is not finite, and warn of rows that do not sum to 1; layers are counted from `first`."""
+    """A `ValueError` for attention that is not finite, and a warning for rows that do not sum to 1.
+
+    Layers are counted from `first`, rows are expected to sum to `expected`.
+    """
     if not total.numel():
         return
     total = total.detach()[..., 0]

@@ -8,8 +8,8 @@ it, of capacity
 
 with `A_lh` the attention of head `h` and `I` the residual connection, as in rollout. The flow of `(q, k)`
 is the maximum flow from `q` at the top to `k` at the bottom, computed for each pair on its own; by default,
-those of a query are divided by their sum. Where rollout multiplies shares along paths, flow asks what fits
-through the narrowest places.
+the flows of a query are divided by their sum. Rollout multiplies shares along paths; flow is limited by the
+narrowest places of the graph (its minimum cut).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from attnlib.options import plain_options
 from attnlib.rollout.dense import Attentions, Mixer, token_indices
 
 TOGETHER = 8
-"""Pairs in one call of scipy, which takes longer to look at a small graph than to find its flow."""
+"""Pairs of query and key in one call of scipy, whose overhead for a small graph exceeds its computation."""
 
 SCALE = 2**30 // TOGETHER
 """Integer units per unit of capacity. scipy's capacities are int32, and so is what it adds flows up in;
@@ -93,7 +93,7 @@ def _flows(
 
 
 class _Graph:
-    """Edges below the last layer; inner nodes are `boundary * n + token`, boundary 0 being below it."""
+    """The layers as a graph; inner nodes are `boundary * n + token`, with boundary 0 below the last layer."""
 
     def __init__(self, capacity: Int32[np.ndarray, "layer query key"]) -> None:
         self.top, self.bottom = capacity[-1], capacity[0]

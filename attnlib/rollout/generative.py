@@ -48,7 +48,7 @@ from attnlib.rollout.null import null_ratio, uniform_causal_rollout
 from attnlib.rollout.recursion import Recursion, one_hot
 
 UNINFORMATIVE: frozenset[str] = frozenset({"a", "an", "the", *string.punctuation, *"‘’“”–—…¿¡«»"})
-"""What says little about what a model drew on: articles and punctuation. The default of `ignore` in
+"""Tokens that say little about what a model drew on: articles and punctuation. The default of `ignore` in
 `GenerativeRollout.top`; `ignore=UNINFORMATIVE | {"of", "to"}` makes a longer list."""
 
 Ignore = Collection[str] | Callable[[str], bool]
@@ -74,8 +74,8 @@ class GenerativeRollout:
         words: the prompt's tokens as text; empty if there was no tokenizer.
         special: True for prompt tokens that are no text (the beginning of the sequence, say).
         sink: prompt positions that were left out as sinks; negative ones count from the prompt's end.
-        raw: whether the matrix is attention, layer by layer (`raw_attention`), and not its product.
-        beside: what the model was given beside tokens (`pixel_values`), for all those that it read.
+        raw: whether the matrix holds each layer's attention (`raw_attention`) in place of rollout.
+        beside: the model's inputs besides tokens (`pixel_values`), for all tokens that it read.
     """
 
     tokens: Int[Tensor, " generated"]
@@ -88,7 +88,7 @@ class GenerativeRollout:
     beside: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        if self.sink is not None:  # from the start, so that they mean the same beside generated tokens
+        if self.sink is not None:  # from the start: generated tokens follow the prompt
             object.__setattr__(self, "sink", tuple(int(place) % len(self.prompt) for place in self.sink))
 
     def of(
@@ -102,7 +102,7 @@ class GenerativeRollout:
         return self.matrix.__dlpack__(**options)
 
     def __dlpack_device__(self) -> Any:
-        """Where the matrix is."""
+        """The device of the matrix, for DLPack."""
         return self.matrix.__dlpack_device__()
 
     def mean_over_layers(self) -> Float[Tensor, "generated prompt"]:
@@ -123,13 +123,13 @@ class GenerativeRollout:
         return replace(self, matrix=null_ratio(self.matrix, null.permute(1, 2, 0).expand_as(self.matrix)))
 
     def informative(self, ignore: Ignore = UNINFORMATIVE) -> Bool[Tensor, " prompt"]:
-        """True for prompt tokens that say something.
+        """True for prompt tokens that carry content.
 
         Args:
             ignore: words (compared without case and surrounding blanks) and punctuation characters (a token
                 of several is ignored if all of them are) to leave out, together with blanks and special
                 tokens; an empty collection leaves out nothing. Or a function of a token's text that is True
-                for what to leave out.
+                for tokens to leave out.
         """
         return _informative(len(self.prompt), self.words, self.special, ignore)
 
@@ -146,8 +146,8 @@ class GenerativeRollout:
         Args:
             k: at most how many.
             ignore: which tokens to pass over; see `informative`.
-            generated: of one generated token, or the mean over a slice of them; over all of them by default.
-            layer: of one layer; the mean over layers by default.
+            generated: take one generated token, or the mean over a slice of them; over all by default.
+            layer: take one layer; the mean over layers by default.
         """
         check_count(k=k)
         layers = self.matrix.movedim(-1, 0)
@@ -177,11 +177,11 @@ def generate_with_rollout(
 
     `model.generate` does the generating, with any decoding strategy but beams (whose tokens come from paths
     that were given up, too). Queries and keys of every layer are collected on the way, and rollout follows
-    from these. Where they are not all there (other kernels than SDPA, attention that is changed from outside,
-    steps of several candidates, static caches), it takes a second pass, over prompt and generated tokens.
+    from these. Where some are missing (other kernels than SDPA, attention that is changed from outside, steps
+    of several candidates, static caches), rollout takes a second pass, over prompt and generated tokens.
 
     With a `continuation` nothing is generated: its tokens take the place of the model's own, whatever the
-    model would have written, and one pass gives the same matrix of them.
+    model would have written, and one pass gives their matrix.
 
     Args:
         model: a Hugging Face causal language model that `rollout_of` can follow.
@@ -197,10 +197,10 @@ def generate_with_rollout(
 
     Raises:
         ValueError: the prompt is empty, or, with what follows it, longer than the model's context; there is
-            more than one prompt, or embeddings in its place; beams, or several sequences, are asked for; the
-            model is none that `rollout_of` or `generate` can use; or there is not one of `max_new_tokens`,
-            a whole number, and `continuation`, which is no row of the model's tokens, or comes with options
-            of `generate`; or what is given beside tokens is not of the prompt's.
+            more than one prompt, or embeddings in its place; beams, or several sequences, are requested; the
+            model is none that `rollout_of` or `generate` can use; both or neither of `max_new_tokens` (a
+            whole number) and `continuation` are given; the continuation is no row of the model's tokens, or
+            comes with options of `generate`; or an input besides tokens does not fit the prompt.
     """
     check_model(model)
     demand = "max_new_tokens must be a number, or None with a continuation"
@@ -222,7 +222,7 @@ def generate_with_rollout(
         with watching(model, collected):
             result = generate(model, prompt, new, options | beside)
         ids = result if isinstance(result, Tensor) else result.sequences
-    length, read = prompt.shape[1], ids[:, :-1]  # nothing was asked of the last token
+    length, read = prompt.shape[1], ids[:, :-1]  # the last token predicts nothing
     stays = None if sink is None else sink_mask(sink, length, ids.device, read.shape[1] - length)
     recursion = Recursion(
         one_hot(torch.arange(length, device=ids.device), (1, read.shape[1]), model_dtype(model)),
@@ -246,13 +246,13 @@ def generate_with_rollout(
 
 
 def raw_attention(model: nn.Module, result: GenerativeRollout) -> GenerativeRollout:
-    """The attention that rollout is made of, in its place: of every layer, the mean over heads.
+    """The result with attention in place of rollout: the mean over heads of every layer.
 
-    Of the same tokens and the same rows: `matrix[g, k, l] = A_(l+1)[P + g - 1, k]`. What the residual
-    connection carries on is not in it.
+    Tokens and rows are the same: `matrix[g, k, l] = A_(l+1)[P + g - 1, k]`. What the residual connection
+    carries on is not included.
 
     Args:
-        model: that the result is of.
+        model: the model that the result comes from.
         result: what `generate_with_rollout` returned.
     """
     length, read = len(result.prompt), torch.cat([result.prompt, result.tokens[:-1]])[None]
@@ -270,12 +270,12 @@ def raw_attention(model: nn.Module, result: GenerativeRollout) -> GenerativeRoll
 def second_pass(
     model: nn.Module, observer: Observer, read: Int[Tensor, "1 token"], prompt: int, beside: dict[str, Any]
 ) -> None:
-    """Show an observer what was read of prompt and answer."""
+    """Run the model over prompt and answer with an observer; a `ValueError` as in `check_looks_back`."""
     watched_pass(model, [partial(check_looks_back, prompt), observer], read, **beside)
 
 
 def check_looks_back(prompt: int, call: AttentionCall) -> None:
-    """Raise a `ValueError` where a token looks at a later one, behind the prompt: it was not there yet."""
+    """Raise a `ValueError` where a token looks at a later, generated one, which was not written yet."""
     if not call.knows_mask or (call.mask is None and call.causal):
         return
     if bool(call.visible()[..., prompt:].triu(1 - prompt).any()):
@@ -289,7 +289,7 @@ def check_looks_back(prompt: int, call: AttentionCall) -> None:
 def check_continuation(
     model: Any, continuation: Any, generate_kwargs: dict[str, Any]
 ) -> Int[Tensor, "1 generated"]:
-    """The continuation as a row of tokens; a `ValueError` for what is none."""
+    """The continuation as a row of tokens; a `ValueError` if it is not a row of the model's token ids."""
     check(not generate_kwargs, "options of generate must not be given with a continuation", generate_kwargs)
     fits = isinstance(continuation, Tensor) and not continuation.is_floating_point()
     fits = fits and continuation.ndim in (1, 2) and 0 < continuation.numel() == continuation.shape[-1]
@@ -359,7 +359,7 @@ def describe(prompt: Int[Tensor, " prompt"], tokenizer: Any) -> tuple[tuple[str,
 def informative(
     ids: Int[Tensor, " token"], tokenizer: Any, ignore: Ignore = UNINFORMATIVE
 ) -> Bool[Tensor, " token"]:
-    """True for tokens that say something, as `GenerativeRollout.informative` has it."""
+    """True for tokens that carry content, as in `GenerativeRollout.informative`."""
     return _informative(len(ids), *describe(ids, tokenizer), ignore)
 
 

@@ -5,7 +5,7 @@ In a causal model every query can look at itself and what is before it. If it lo
     A[q, k] = 1 / (q + 1)  for k <= q
 
 rollout would still prefer early keys (they are in every later query's reach, layer after layer) and the query
-itself (the residual). `uniform_causal_rollout` is that pattern, and `null_ratio` divides by it.
+itself (by the residual connection). `uniform_causal_rollout` is that pattern, and `null_ratio` divides by it.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def uniform_causal_rollout(
     `A R` is a running mean, so a layer costs `n x keys` operations. In float64.
 
     Args:
-        n: tokens.
-        layers: layers.
+        n: the number of tokens.
+        layers: the number of layers.
         keys: key positions to return; all by default.
         rows: query positions to return; all by default.
         cumulative: as in `rollout`: `[layer query key]`.
@@ -67,7 +67,7 @@ def uniform_causal_rollout(
 def null_ratio(
     rolled: Float[Tensor, "*batch query key"], null: Float[Tensor, "*batch query key"]
 ) -> Float[Tensor, "*batch query key"]:
-    """Rollout over the null model's: 1 where attention moved as much as looking everywhere equally would.
+    """Rollout divided by the null model's: 1 where attention moved as much as uniform attention would.
 
     Zero where the null model has zero (keys after the query, sinks), where rollout has zero too.
     """

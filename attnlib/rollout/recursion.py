@@ -5,17 +5,17 @@ From the first layer up, column by column:
     R_0 = I[:, keys]        R_l = (P + R_(l-1)) / (t + 1)
     P = mean_h A_lh R_(l-1)        t = mean_h A_lh 1
 
-The same as `attnlib.rollout.core`: with sinks, `R_(l-1)` goes in without its sinks' rows, and one more
-column, 1 on every other row, tells what is left of each row's attention to divide by.
+The result is that of `attnlib.rollout.core`. With sinks, the sinks' rows of `R_(l-1)` are set to zero, and
+one more column, 1 on all other rows, gives what is left of each row's attention, to divide the row by.
 
-Of a few queries, from the last layer down: with `A = mean_h A_lh`, a layer is
+For a few queries, rollout goes from the last layer down: with `A = mean_h A_lh`, a layer is
 
     M = diag(a) A diag(c) + diag(b)        X <- X M
 
-and `X`, with a row for every requested query, starts as those of the identity. Plainly `c = 1` and
-`a = b = 1 / 2`. With sinks `c` is 0 there, and `a` is `1 / (A c)` times as large. Sinks, rows that look at
-sinks only, and padding are left alone: `a = 0`, `b = 1`. The model runs as it would without us. Its queries
-and keys are kept, and attention is formed from them again, of those queries that count.
+and `X`, with a row for every requested query, starts as these rows of the identity. Without sinks, `c = 1`
+and `a = b = 1 / 2`. With sinks, `c` is 0 at these, and `a` is `1 / (A c)` times as large. Sinks, rows that
+look at sinks only, and padding stay the same: `a = 0`, `b = 1`. The model runs unchanged. Its queries and
+keys are kept, and attention is formed from them again, for those queries that `X` needs.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ Rows = Float[Tensor, "batch row token"]
 
 
 class Recursion:
-    """`R_l` while a model runs: an observer, as `attnlib.models.attention.call` draws it.
+    """An observer (see `attnlib.models.attention.call`) that computes `R_l` while a model runs.
 
     Attributes:
         state: `R_l`.
         history: `R_1 ... R_l` of the queries from `first_kept` on; empty unless `cumulative`.
-        identity: whether it started from all of the identity.
+        identity: whether it started from the whole identity matrix.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Recursion:
         self.once, self.first_kept, self.identity = once, first_kept, identity
 
     def __call__(self, call: AttentionCall) -> Generator[Wanted, Product, None]:
-        """One layer."""
+        """Go through one layer."""
         self._follow_to(call.query.device)
         self.state = yield from self.step(call, self.state, self.state)
         if self.cumulative:
@@ -82,7 +82,7 @@ class Recursion:
         if self.stays is not None:
             stays = self.stays[first_key:end, None].to(keys.dtype)
             columns = torch.cat([keys * stays, stays.expand(len(keys), -1, 1)], -1)
-        # whether a kernel minds its mask, or a model's own formula does, is to be seen by what padding gets
+        # the attention that padding gets shows whether a kernel, or a model's own formula, applies the mask
         may_leak = self.real is not None and not (call.knows_mask and call.can_fuse)
         if may_leak:
             assert self.real is not None
@@ -103,7 +103,7 @@ class Recursion:
         return torch.where(real, state, queries)  # padding looks nowhere, or anywhere: leave it alone
 
     def _follow_to(self, device: torch.device) -> None:
-        """Go where the layer is: a model may be split over several devices."""
+        """Move to the layer's device: a model may be split over several."""
         self.state = self.state.to(device)
         self.real = None if self.real is None else self.real.to(device)
         self.stays = None if self.stays is None else self.stays.to(device)
@@ -122,7 +122,7 @@ class Recursion:
 
 
 class Descent(Recursion):
-    """Rollout of `queries`, from the last layer down, once a model has been read."""
+    """Rollout of `queries`, from the last layer down, after a model has run."""
 
     def __init__(
         self, queries: Int64[Tensor, " row"], shape: tuple[int, int], dtype: torch.dtype, **options: Any
@@ -150,7 +150,7 @@ class Descent(Recursion):
         return all(map(once.allowed, self.calls))
 
     def down(self) -> list[Rows]:
-        """`R_L`; or `R_1 ... R_L` if `cumulative`, whose rows join at layer `l`. Forgets queries and keys."""
+        """The rows of `R_L`, or of `R_1 ... R_L` if `cumulative`; drops the kept queries and keys."""
         rows = self.requested[:, :0]
         while self.calls:
             call = self.calls.pop()
@@ -188,7 +188,7 @@ class Descent(Recursion):
 
 
 def _may_be_formed_again(model: nn.Module, input_ids: Int[Tensor, "batch token"]) -> bool:
-    """`once.allowed`, of all calls of a model, as far as it can be told before it runs."""
+    """Whether `once.allowed` may hold for all calls of a model, as far as is known before it runs."""
     precisions = {weight.dtype for weight in model.parameters() if weight.is_floating_point()}
     return (
         (isinstance(model, Transformer) or implementations(model) == {"sdpa"})

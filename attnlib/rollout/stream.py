@@ -1,9 +1,9 @@
 r"""Generative rollout while it happens, for a live view.
 
-The matrix goes along with every step that `generate` takes. A step computes attention of its new tokens
-only, on keys that the model kept from earlier steps; the rows of `R_(l-1)` that belong to these keys are
-kept here likewise, one buffer per layer: a second cache of values, of prompt-many channels. Each step costs
-one more attention call per layer, and each row is there as soon as its token is.
+The matrix grows with every step of `generate`. A step computes attention of its new tokens only, on keys that
+the model kept from earlier steps; the rows of `R_(l-1)` that belong to these keys are kept here likewise, in
+one buffer per layer, like a second cache of values with one channel per prompt token. Each step costs one
+more attention call per layer, and each row is available as soon as its token is.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ONE_BY_ONE = (
 
 
 class StreamedToken(NamedTuple):
-    """A generated token and its row: where on the prompt it comes from, per layer."""
+    """A generated token and its row: the share of each prompt token, per layer."""
 
     token: int
     row: Float[Tensor, "prompt layer"]
@@ -135,7 +135,7 @@ def _rows(
     rows, stop, seen = SimpleQueue[StreamedToken | BaseException | None](), Event(), 0
 
     def watch(input_ids: Tensor, scores: Any, **kwargs: Any) -> Tensor:
-        """A criterion of `generate`: not to stop, but to be called after every token."""
+        """A stopping criterion of `generate`, used to be called after every token."""
         nonlocal seen
         check_layers(model, recursion.calls - seen)
         seen = recursion.calls

@@ -1,12 +1,12 @@
 r"""Rollout of a model that never forms an attention matrix.
 
-Where attention is computed by a fused kernel (SDPA, flash) there are no attention weights to read, and where
-there are, `batch x layers x heads x N x N` of them do not fit into memory. But a layer of rollout needs only
-`sum_h w_h A_h R`, and there are three ways to that, of which `rollout_of` takes one by shape:
+A fused attention kernel (SDPA, flash) gives no attention weights to read, and where a kernel does, the
+`batch x layers x heads x N x N` weights do not fit into memory. But a layer of rollout needs only
+`sum_h w_h A_h R`. There are three ways to compute it, of which `rollout_of` chooses one by shape:
 
 - Long texts on CPUs: attention is formed once, by head and in blocks of queries, for the layer's output and
-  for `sum_h w_h A_h`, which is multiplied with `R` (`attnlib.models.attention.once`, where it is decided).
-  For a few rows, the model runs as it would, and their product is taken from the last layer down
+  for `sum_h w_h A_h`, which is multiplied with `R` (`attnlib.models.attention.once` says when). For a few
+  rows, the model runs unchanged, and the product for these rows is taken from the last layer down
   (`attnlib.rollout.recursion`).
 - Few columns: "attention times a matrix" is what the kernel computes from queries, keys and values, so it is
   called once more per layer with `R` in the value slot.
@@ -34,13 +34,13 @@ from attnlib.rollout.dense import sink_mask, token_indices
 from attnlib.rollout.recursion import Descent, Recursion, one_hot
 
 FEW_KEYS = 256
-"""So many columns cost less than going down for a few rows."""
+"""With at most this many more columns than rows, going up with all columns costs less than going down."""
 
 OnLayer = Callable[[int, Float[Tensor, "batch query key"]], None]
 
 
 class Pass(NamedTuple):
-    """What `follow_layers` found; what rows and columns of padding hold in `rollout` means nothing."""
+    """The result of `follow_layers`; entries of `rollout` in rows and columns of padding are meaningless."""
 
     logits: Float[Tensor, "batch position vocabulary"]
     rollout: Float[Tensor, "batch query key"] | None
@@ -48,7 +48,7 @@ class Pass(NamedTuple):
 
 
 @plain_options
-@torch.inference_mode(False)  # where `rows` could not be differentiated by
+@torch.inference_mode(False)  # in which `rows` could not be computed by gradients
 def rollout_of(
     model: nn.Module,
     input_ids: Int[Tensor, "batch token"] | None = None,
@@ -66,9 +66,9 @@ def rollout_of(
     `batch x N x keys`. How it is computed is chosen by shape:
 
     - On CPUs, from 128 tokens on, each block of attention is formed once, for the layer's output and for
-      rollout. With 64 keys of 4,096 tokens that takes about a tenth more time than the forward pass alone, of
-      16,384 tokens a quarter more. Where `rows` are requested, and are fewer than `keys` (by `FEW_KEYS`), the
-      model runs as it would; then their product is taken from the last layer down (8 rows: a third more).
+      rollout. With 64 keys and 4,096 tokens, that takes about a tenth more time than the forward pass alone;
+      with 16,384 tokens, a quarter more. If `rows` are requested, fewer than `keys` by more than `FEW_KEYS`,
+      the model runs unchanged; then their product is taken from the last layer down (8 rows: a third more).
     - Elsewhere (GPUs, half precision, attention that is changed from outside, other kernels), up to
       `FUSED_PASSES` times as many columns as a head has channels: the kernel is called again with them as
       values. With more (a full `N x N` rollout), blocks of attention rows are formed beside the kernel and
@@ -88,14 +88,14 @@ def rollout_of(
             anything but attention mixes tokens.
         input_ids: the tokens.
         attention_mask: 1 for tokens, 0 for padding, on either side. Rows and columns of padding are zero.
-            Padding on the left shifts no positions, but in models with a table of positions that take no
+            Padding on the left shifts no positions, except in models with a table of positions that take no
             `position_ids` (BART's decoder and its kin): there, rollout is of the padded prompt, as the model
             reads it.
         keys: key positions to return (columns), the same for all of the batch; all by default.
         rows: query positions to return; all by default. Negative positions count from the end, here as
             everywhere.
         cumulative: as in `rollout`: `[batch layer query key]`.
-        sink: as in `rollout`. Fused, one column more.
+        sink: as in `rollout`. It costs the fused kernel one more column.
         **model_inputs: handed to the model (`token_type_ids`, `position_ids`).
 
     Returns:
@@ -137,7 +137,7 @@ def rollout_of(
         descent = Descent(queries, (batch, n), dtype, **options)
         if descent.read(model, input_ids, attention_mask, **model_inputs):
             states = descent.down()
-        else:  # a column per requested row, to differentiate by; any value does
+        else:  # a column per requested row; only its gradient matters
             start = torch.zeros(batch, n, len(queries), dtype=dtype, device=device).requires_grad_()
             recursion = Recursion(start, **options)
             watched_pass(model, [recursion], input_ids, attention_mask, gradients=True, **model_inputs)
@@ -175,7 +175,7 @@ def follow_layers(
     rollout: bool = True,
     logits_from: int = 0,
 ) -> Pass:
-    """Run a causal language model once, and see its attention on the way, on any kernel.
+    """Run a causal language model once, on any kernel, and hand each layer's attention to `on_layer`.
 
     `on_layer` gets each layer's number, from 0, and its head-mean attention. Padding stands on the right.
     Memory beyond the forward pass is `batch x N x N` for the average, and for rollout, whatever the number of

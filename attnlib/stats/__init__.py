@@ -1,4 +1,4 @@
-"""Rows, vectors and masks in; numbers with intervals out. Imports nothing of the house."""
+"""Statistics of rows, vectors and masks, with confidence intervals. Imports only `checks` of `attnlib`."""
 # ruff: noqa: F401
 
 from attnlib.stats.agreement_runs import AgreementSettings

@@ -1,9 +1,9 @@
-"""Runs of training side by side: which of their scores are compared, and at which checkpoints.
+"""Comparison of training runs: which of their scores are compared, and at which checkpoints.
 
-Scores come as a mapping from a run's name to its `RunScores`: "uniform" is the run with uniform attention
+Scores are a mapping from a run's name to its `RunScores`: "uniform" is the run with uniform attention
 (its beta is beta_uf), "embedding" the embedding-only model (beta_px), "logistic" logistic regression
-(beta_logistic); all others are runs of the same model that differ by their seed. One of these, the first
-unless another is named, is the one whose attention is explained; the others are what it is compared with.
+(beta_logistic); all others are runs of the same model that differ by their seed. One of these, by default the
+first, is the gold run, whose attention is explained; the others are compared with it.
 """
 
 from __future__ import annotations
@@ -33,32 +33,32 @@ PAIRS: dict[str, Pair] = {
     "beta_uf, beta_logistic": (UNIFORM, "beta", LOGISTIC, "beta"),
     "beta_logistic, beta_uf": (LOGISTIC, "beta", UNIFORM, "beta"),
 }
-"""What is compared: whose score's largest token is looked up, and in whose score."""
+"""The compared scores: run and name of the one whose largest token is looked up, and of the other one."""
 
 AS_PUBLISHED = {
     "beta_uf, beta_px": PAIRS["beta_px, beta_uf"],
     "beta_uf, beta_logistic": PAIRS["beta_logistic, beta_uf"],
 }
-"""What the original's code compares under these names; it does not have the reverse."""
+"""The pairs that the authors' code compares under these names; it does not compare the reverse pairs."""
 
-_TRAINED = (UNIFORM, "other")  # an agreement is the best over the checkpoints of these
+_TRAINED = (UNIFORM, "other")  # the checkpoint of such a run is chosen by its agreement
 
 
 @dataclass(frozen=True)
 class AgreementSettings:
-    """How agreement is measured, and how sure it is.
+    """The settings of measures of agreement and their intervals.
 
     Attributes:
         measure: "top match", "kendall" or "spearman".
-        fraction: of `top_match`.
-        as_published: as the original's code does it: choose checkpoints on the rows that are evaluated, and
-            under the names A(beta_uf, beta_px) and A(beta_uf, beta_logistic) look the largest tokens of
-            beta_px and beta_logistic up in beta_uf.
-        flip_delta: with `as_published`, take minus delta. The original's classification half negates its
-            gradients twice; its translation half does not.
-        shuffles: of A_hat; by default 1,000, and 20 for rank correlations, where each is a whole agreement.
-        confidence: of the intervals.
-        seed: of resamples and shuffles.
+        fraction: the top share of tokens that counts as a match, for `top_match`.
+        as_published: do as the authors' code does: choose checkpoints on the evaluated rows, and under the
+            names A(beta_uf, beta_px) and A(beta_uf, beta_logistic) look the largest tokens of beta_px and
+            beta_logistic up in beta_uf.
+        flip_delta: with `as_published`, take minus delta. The authors' code for classification negates its
+            gradients twice; their code for translation does not.
+        shuffles: number of shuffles for A_hat; by default 1,000, and 20 for rank correlations (slow).
+        confidence: confidence level of the intervals.
+        seed: seed of resamples and shuffles.
     """
 
     measure: str = "top match"
@@ -72,11 +72,11 @@ class AgreementSettings:
 
 @dataclass(frozen=True)
 class Runs:
-    """Runs that all have the same rows, each row with a token and without a NaN.
+    """Runs on the same rows; every row has at least one token and no NaN.
 
     Attributes:
-        gold: the one whose attention is explained.
-        others: those that differ from it by their seed.
+        gold: name of the run whose attention is explained.
+        others: names of the runs that differ from the gold run by their seed.
     """
 
     by_name: dict[str, RunScores]
@@ -86,20 +86,20 @@ class Runs:
 
     @property
     def seeds(self) -> tuple[str, ...]:
-        """The runs that differ by their seed."""
+        """The names of the runs that differ by their seed, the gold run first."""
         return (self.gold, *self.others)
 
     def explaining(self, gold: str, others: Sequence[str] | None = None) -> Runs:
-        """The same with another run's attention explained, by all others of `seeds` unless they are named."""
+        """The same runs with another gold run; `others` are by default all other seeds."""
         others = others or [name for name in self.seeds if name != gold]
         return replace(self, gold=gold, others=tuple(others))
 
     def run(self, role: str) -> RunScores | None:
-        """The run that plays a role in `PAIRS`; `None` if there is none."""
+        """The run of a role in `PAIRS` ("gold", "other" or a run's name); `None` if there is none."""
         return self.by_name.get({"gold": self.gold, "other": self.others[0]}.get(role, role))
 
     def pairs(self) -> dict[str, Pair]:
-        """Those of `PAIRS` whose runs and scores there are, in the original's way if that is asked for."""
+        """Those of `PAIRS` whose runs and scores are given; with `as_published`, as in `AS_PUBLISHED`."""
         pairs = PAIRS
         if self.settings.as_published:
             reverse = set(AS_PUBLISHED.values())
@@ -122,26 +122,26 @@ class Runs:
         return Ragged(-scores.values, scores.lengths) if flipped else scores
 
     def accuracy(self, role: str) -> Float[np.ndarray, " checkpoint"]:
-        """How good a run is at its checkpoints; a run that does not say is refused."""
+        """The accuracy of a run at its checkpoints; a `ValueError` if the run has none."""
         run = self.run(role)
         if run is None or run.accuracy is None:
             raise ValueError(f"{role} must be a run with right or accuracy; got neither")
         return run.accuracy
 
     def is_share(self, metric: str) -> bool:
-        """Whether it is a share of rows: accuracy that is told row by row (BLEU is not), and top matches."""
+        """Whether a metric is a share of rows: top matches, and accuracy known for each row (BLEU is not)."""
         if metric == "xi*":
             return self.by_name[self.gold].right is not None
         return self.settings.measure == "top match"
 
     @property
     def units(self) -> int:
-        """How many rows, or groups of them, are drawn again."""
+        """The number of rows, or groups of rows, that the bootstrap resamples."""
         gold = self.by_name[self.gold]
         return len(gold.lengths) if gold.groups is None else len(np.unique(gold.groups))
 
     def agree(self, x: Ragged, y: Ragged) -> Float[np.ndarray, "*checkpoint row"]:
-        """The measure of every row."""
+        """The agreement of two scores in every row."""
         return per_row(x, y, self.settings.measure, self.settings.fraction)
 
     @cached_property
@@ -150,14 +150,14 @@ class Runs:
         return int(self.accuracy("gold").argmax())
 
     def sides(self, pair: Pair, best: int) -> list[Ragged]:
-        """Both scores of a pair: the gold run's at a checkpoint, a trained run's at all, others' last."""
+        """Both scores of a pair: gold at `best`, `_TRAINED` at all checkpoints, others at the last."""
         both = [(role, self.scores(role, name)) for role, name in (pair[:2], pair[2:])]
         return [
             scores if role in _TRAINED else scores.at(best if role == "gold" else -1) for role, scores in both
         ]
 
     def chosen(self, pair: Pair) -> int:
-        """The checkpoint of a pair's trained run at which it agrees best, the first of equals."""
+        """The checkpoint of a pair's trained run with the best mean agreement, the first of equals."""
         rows = self.agree(*self.sides(pair, self.best))
         there = ~np.isnan(rows)
         means = np.where(there, rows, 0).sum(-1) / np.maximum(there.sum(-1), 1)
@@ -173,7 +173,7 @@ class Runs:
 
 
 def check_runs(scores: Mapping[str, RunScores], gold: str | None, settings: AgreementSettings) -> Runs:
-    """The runs of a mapping, without the rows that have a NaN or no token in some run."""
+    """Check the runs of a mapping, and drop the rows that have a NaN or no token in some run."""
     seeds = [name for name in scores if name not in (UNIFORM, EMBEDDING, LOGISTIC)]
     gold = gold or next(iter(seeds), "none")
     fits = gold in seeds and len(seeds) >= 2 and UNIFORM in scores

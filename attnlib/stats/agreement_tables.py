@@ -1,7 +1,7 @@
-r"""What agrees with what in runs of training: tables over checkpoints, over seeds, and over training.
+r"""Agreement of scores in training runs: tables at chosen checkpoints, over seeds, and over training.
 
-The study's account of learning has two stages. While attention is still nearly uniform, the model learns what
-each word says, as the model with uniform attention does; then attention moves to the words that say most.
+The study describes learning in two stages. While attention is still nearly uniform, the model learns how
+relevant each word is, as the model with uniform attention does; then attention moves to the relevant words.
 
 Source: Snell et al. 2021, *Approximating How Single Head Attention Learns*, sections 3 and 4.
 """
@@ -25,17 +25,17 @@ from attnlib.stats.resampling import Means, Statistic
 from attnlib.stats.seeds import over_left_out, over_seeds
 
 SEEDLESS = {f"A({name})" for name, pair in PAIRS.items() if not {"gold", "other"} & {*pair}}
-"""Agreements of runs that there is one of each: no seed varies."""
+"""Agreements between two runs that do not vary by seed."""
 
 
 @dataclass(frozen=True)
 class Agreements:
-    r"""What the scores of several runs say of one whose attention is explained; see `of`.
+    r"""Agreements of a gold run, whose attention is explained, with the scores of other runs; see `of`.
 
     Attributes:
-        runs: what numbers are of.
-        chosen_on: the same runs on the rows that checkpoints are chosen on: the gold run's by its accuracy,
-            and for every agreement that of the run it is with, by the agreement itself.
+        runs: the runs on the rows that are evaluated.
+        chosen_on: the same runs on the rows that checkpoints are chosen on. The gold run's checkpoint has the
+            best accuracy; for each agreement, the other run's checkpoint has the best agreement.
     """
 
     runs: Runs
@@ -55,8 +55,8 @@ class Agreements:
         Rows with a NaN in any score, and rows without a token, count nowhere.
 
         Args:
-            evaluation: scores of the rows that are reported on.
-            selection: scores of the same runs on other rows; none with `as_published`.
+            evaluation: scores of the rows that are evaluated.
+            selection: scores of the same runs on the rows to choose checkpoints; `None` with `as_published`.
             gold: the run whose attention is explained.
             settings: how agreement is measured.
 
@@ -83,10 +83,10 @@ class Agreements:
 
     @property
     def chosen(self) -> dict[str, int]:
-        """Which checkpoints the agreements are of, as indices.
+        """The indices of the chosen checkpoints.
 
-        `gold` is the most accurate checkpoint of the run that is explained; of each agreement, by names such
-        as "alpha, beta_uf", it is the checkpoint of the run that it is with.
+        `gold` is the gold run's most accurate checkpoint. Each other name, such as "alpha, beta_uf", is an
+        agreement, with the checkpoint of the run with uniform attention, or of the other seed, in it.
         """
         pairs = self.chosen_on.pairs().items()
         return {"gold": self.chosen_on.best} | {name: self.chosen_on.chosen(pair) for name, pair in pairs}
@@ -97,14 +97,14 @@ class Agreements:
         Returns:
             Columns `metric`, `value`, `low`, `high` and `n`, with the metrics
 
-            * `A(alpha, beta_uf)` and so on, for all `PAIRS` whose runs and scores there are. beta is that of
-              the first of the other runs. Intervals draw rows (or groups of them) again; n counts rows.
+            * `A(alpha, beta_uf)` and so on, for all `PAIRS` whose runs and scores are given. beta is that of
+              the first of the other runs. Intervals resample rows (or groups of rows); n counts rows.
             * `A_hat`, the agreement of alpha with shuffled alphas of other runs, averaged over runs and
               checkpoints; n counts shuffles, and the interval is that of their mean. `A_hat, expected` is
-              what it tends to.
-            * `xi(alpha, beta_uf)` and so on; infinite for "never", in an interval's ends too. Resamples carry
-              through agreement and, where runs have `right`, accuracy.
-            * `xi*`, the gold run's accuracy; its ends are NaN where runs have none row by row.
+              its expectation.
+            * `xi(alpha, beta_uf)` and so on; infinite for "never", also as an end of an interval. Resamples
+              vary the agreement and, where runs have `right`, the accuracy.
+            * `xi*`, the gold run's accuracy; the interval is NaN where accuracy is not known row by row.
         """
         rows = []
         for name, found in self.statistics.items():
@@ -123,20 +123,20 @@ class Agreements:
         r"""The same statistics with every seed in turn as the gold run, and intervals over seeds and rows.
 
         Returns:
-            As `table`; n counts seeds, `value` is the mean over them, and intervals draw rows again too. The
-            run with uniform attention is one, so that its own seed is in no interval. Of what compares
+            As `table`; n counts seeds, `value` is the mean over them, and intervals also resample rows. There
+            is only one run with uniform attention, so intervals do not include the variation of its seed.
 
-            * a seed with runs that have none to vary, `A(alpha, beta_uf)`, `A(delta, beta_uf)` and `xi*`, it
-              is that of `over_seeds`;
-            * seeds with each other, `A(alpha, beta)`, the mean over all pairs in both directions, and `A_hat,
-              expected`, it is that of `over_left_out`: the pairs share their runs, $k (k - 1)$ of them say no
-              more than $k$ seeds. Two seeds are one pair, whose interval is NaN;
-            * the gold run with a curve of all others, every xi, there is none: `value` is the median (one
-              "never" would make a mean infinite), and its ends are NaN, for each seed is in every one of the
-              numbers.
+            * `A(alpha, beta_uf)`, `A(delta, beta_uf)` and `xi*` compare a seed with a run that does not vary:
+              the interval is that of `over_seeds`.
+            * `A(alpha, beta)`, the mean over all pairs in both directions, and `A_hat, expected` compare
+              seeds with each other: the interval is that of `over_left_out`. Pairs share their runs, so that
+              $k (k - 1)$ pairs tell no more than $k$ seeds. The interval of two seeds, one pair, is NaN.
+            * Every xi compares the gold run with a curve of all others: `value` is the median (one "never"
+              would make a mean infinite), and the interval is NaN, because every number depends on every
+              seed.
 
-            No row are agreements of runs without a seed to vary, such as `A(beta_uf, beta_px)`; `A_hat` from
-            shuffles; and what only some seeds have (delta, where it is of one run).
+            Left out are agreements of runs that do not vary by seed, such as `A(beta_uf, beta_px)`; `A_hat`
+            from shuffles; and metrics that only some seeds have (such as delta, if only one run has it).
         """
         runs, confidence, found = self.runs, self.runs.settings.confidence, [*self._of_seeds.values()]
         rows = []
@@ -183,9 +183,10 @@ class Agreements:
             Columns `metric`, `step`, `value`, `low`, `high`, `n` and `accuracy`, with the metrics
 
             * `A(alpha, alpha_t)`: the gold run's best attention and that of the other runs at this step, the
-              mean over runs; the accuracy is theirs. This is the curve that xi is read from.
+              mean over runs; `accuracy` is that of the other runs. This is the curve that xi is read from.
             * `A(alpha_t, beta_uf)`: the gold run's attention at this step, and the best beta of the run with
-              uniform attention; `A(alpha_t, beta_t)`: and the gold run's own beta at this step.
+              uniform attention.
+            * `A(alpha_t, beta_t)`, if the gold run has beta: its attention and its own beta at this step.
         """
         runs = self.runs
         alpha, steps = runs.scores("gold", "alpha"), runs.by_name[runs.gold].steps.tolist()
@@ -242,7 +243,7 @@ class Agreements:
 
     @cached_property
     def statistics(self) -> dict[str, Statistic]:
-        """Every number of `table` but the shuffled A_hat, in its order."""
+        """Every number of `table` except the shuffled A_hat, in the order of the table."""
         runs, pairs, curve = self.runs, self.runs.pairs(), self._seed_curve
         means = runs.resampled(
             {
@@ -281,11 +282,11 @@ class Agreements:
 
     @property
     def _accuracy(self) -> Float[np.ndarray, " checkpoint"]:
-        """Of the other seeds' mean."""
+        """The mean accuracy of the other seeds at each checkpoint."""
         return np.mean([self.runs.accuracy(name) for name in self.runs.others], axis=0)
 
     def _over_pairs(self) -> Estimate:
-        """A(alpha, beta) of all pairs of seeds: each is left out once, with all pairs that it is in."""
+        """A(alpha, beta) over all pairs of seeds, with the jackknife, which leaves out one seed at a time."""
         seeds, pair = self.runs.seeds, PAIRS["alpha, beta"]
         both = [(gold, other) for gold in seeds for other in seeds if gold != other]
         rows = np.stack([self.explaining(gold, (other,))._rows(pair) for gold, other in both])
@@ -299,7 +300,7 @@ class Agreements:
         return over_left_out(np.mean(without, axis=1), draws, self.runs.settings.confidence, share=share)
 
     def _shuffled_chance(self) -> Estimate:
-        """A_hat: shuffles are shared out among the checkpoints of the other seeds."""
+        """A_hat, with the shuffles divided among the checkpoints of the other seeds."""
         runs, settings = self.runs, self.runs.settings
         shuffles = settings.shuffles or (1000 if settings.measure == "top match" else 20)
         alpha = runs.scores("gold", "alpha").at(self.chosen_on.best)
@@ -319,14 +320,14 @@ class Agreements:
         return over_shuffles(np.concatenate(means), settings.confidence)
 
     def _chance_rows(self) -> Float[np.ndarray, " row"]:
-        """What each row agrees by chance, averaged over the other seeds and their checkpoints."""
+        """The expected chance agreement of each row, averaged over the other seeds and their checkpoints."""
         settings = self.runs.settings
         alphas = [self.runs.scores(name, "alpha") for name in self.runs.others]
         chances = [expected_chance(alpha, settings.measure, settings.fraction).mean(0) for alpha in alphas]
         return np.mean(chances, axis=0)
 
     def _right_rows(self) -> dict[str, Float[np.ndarray, "column row"]]:
-        """Accuracies row by row, of the other seeds' mean and of the gold run; nothing where unknown."""
+        """Accuracies row by row: the mean of the other seeds, and the gold run; empty if not known."""
         runs, best = self.runs, self.chosen_on.best
         gold, others = runs.by_name[runs.gold].right, [runs.by_name[name].right for name in runs.others]
         known = [np.asarray(right, dtype=float) for right in others if right is not None]
@@ -335,7 +336,7 @@ class Agreements:
         return {"accuracy": np.mean(known, axis=0), "gold accuracy": np.asarray(gold, dtype=float)[[best]]}
 
     def _whole_accuracies(self, n: int) -> dict[str, Means]:
-        """The same, given as whole numbers: every resample has them."""
+        """Accuracies that are known only for all rows together, the same in every resample."""
         gold = self.runs.accuracy("gold")[[self.chosen_on.best]]
         return {
             name: Means(value, np.tile(value, (DRAWS, 1)), np.full(len(value), n))
@@ -349,16 +350,16 @@ def agreement_tables(
     unit: str = "documents",
     flip_delta: bool = True,
 ) -> dict[tuple[str, str, str], pd.DataFrame]:
-    """All statistics of the paper's table by one measure, in each of the ways that they can be come by.
+    """All statistics of the paper's table by one measure, for several splits, choices and intervals.
 
     Args:
-        scores: of every run, on the splits "train", "validation" and "test".
+        scores: by split ("train", "validation" and "test") and name of the run.
         measure: "top match", "kendall" or "spearman".
-        unit: what is drawn again: groups of rows, or rows where there are none.
-        flip_delta: of the tables as published; see `AgreementSettings`.
+        unit: the name of what is resampled: groups of rows, or rows where there are no groups.
+        flip_delta: for the table as published; see `AgreementSettings`.
 
     Returns:
-        Tables as of `Agreements.table`, by the split they are of, how checkpoints were chosen, and what their
+        Tables as of `Agreements.table`. Their keys are the split, how checkpoints were chosen, and what the
         intervals are over: test and train with checkpoints chosen on validation, over the units; test over
         seeds; and test as published.
     """
@@ -381,7 +382,7 @@ def attention_spread(alpha: Ragged) -> Float[np.ndarray, "*checkpoint row"]:
 
     $$s = -\frac{1}{\log n} \sum_i \alpha_i \log \alpha_i$$
 
-    with $n$ the row's length: 1 for uniform attention, 0 if all of it is on one token.
+    with $n$ the row's length: 1 for uniform attention, 0 if all attention is on one token.
     """
     check((alpha.lengths >= 2).all(), "rows must have at least two tokens", int(alpha.lengths.min()))
     values = alpha.values.astype(np.float64)
@@ -390,7 +391,7 @@ def attention_spread(alpha: Ragged) -> Float[np.ndarray, "*checkpoint row"]:
 
 
 def _xi(curve: Means, accuracy: Means, threshold: Statistic) -> Statistic:
-    """The xi of the curve over checkpoints, and of each of its resamples."""
+    """The xi of the curve over checkpoints, and of each resample of the curve."""
     value = xi_of_draws(curve.value[None], accuracy.value[None], np.array([threshold.value]))
     draws = xi_of_draws(curve.draws, accuracy.draws, threshold.draws)
     return Statistic(float(value[0]), draws, int(accuracy.n[0]))

@@ -1,8 +1,8 @@
 r"""How far two scores of the same tokens agree, over rows and over training.
 
-The agreement $A(x, y)$ is the mean over rows of the top-5 % match: whether the token with the largest x is
-among the top 5 % of y; or of a rank correlation. $\hat A$ is what a shuffled y would have. $\xi$ is how
-accurate models are when their attention first agrees better with that of another seed than x does with y.
+The agreement $A(x, y)$ is the mean over rows of a rank correlation, or of the top-5 % match: whether the
+token with the largest x is among the top 5 % of y. $\hat A$ is the agreement with a shuffled y. $\xi$ is the
+accuracy of models when their attention first agrees better with that of another seed than x does with y.
 
 Source: Snell et al. 2021, *Approximating How Single Head Attention Learns*, section 3.
 """
@@ -39,18 +39,18 @@ def agreement(
     with $R$ the rows that have a value and $m$ the measure: that of `top_match`, or a rank correlation.
 
     Args:
-        x: one score per token, in rows; the one whose largest token is looked up. One checkpoint.
-        y: the other, of the same tokens.
+        x: one score per token, in rows, of one checkpoint; its largest token is looked up in y.
+        y: the other score of the same tokens.
         measure: "top match", "kendall" or "spearman".
-        fraction: of `top_match`.
-        mask: where two padded rectangles are not padding.
-        groups: for the interval, what rows belong together (target tokens of a sentence).
-        confidence: of the interval.
-        seed: of the resamples.
+        fraction: see `top_match`.
+        mask: for two padded rectangles, True where they are not padding.
+        groups: the group of each row (such as the sentence of target tokens), resampled as a whole.
+        confidence: confidence level of the interval.
+        seed: seed of the resamples.
 
     Returns:
-        The mean over rows that have a value; n is how many. Rows without one (no token; a NaN; for
-        correlations a constant score or a single token) are left out.
+        The mean over the n rows that have a value. Rows without a value (no token; a NaN; for correlations
+        also a constant score or a single token) are left out.
 
     Example:
         >>> agreement([[0.1, 0.9], [0.5, 0.4, 0.1]], [[0.0, 2.0], [-1.0, 1.0, 0.0]]).value
@@ -75,18 +75,18 @@ def chance_agreement(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Estimate:
-    r"""The agreement there would be by chance, $\hat A(x, y)$: the mean over shuffles of every row's y.
+    r"""The agreement by chance, $\hat A(x, y)$: the mean over shuffles of every row's y.
 
     Returns:
-        The mean; its interval is a normal one from the standard error over shuffles, and n is how many.
-        `expected_chance` is what it tends to.
+        The mean over n shuffles, with a normal interval from the standard error over shuffles. Its
+        expectation is `expected_chance`.
     """
     means = shuffled_agreements(*rows_of(x, y, mask)[:2], measure, fraction, shuffles=shuffles, seed=seed)
     return over_shuffles(means, confidence)
 
 
 def expected_chance(y: Ragged, measure: str, fraction: float | int = 0.05) -> np.ndarray:
-    """What every row agrees by chance, exactly: `match_chance_rows`; 0 for rank correlations."""
+    """The exact chance agreement of every row: `match_chance_rows`, or 0 for rank correlations."""
     if measure == "top match":
         return match_chance_rows(y, fraction)
     return np.zeros((*y.values.shape[:-1], len(y)))
@@ -101,10 +101,10 @@ def shuffled_agreements(
     shuffles: int,
     seed: int = 0,
 ) -> Float[np.ndarray, " shuffle"]:
-    """The mean over rows, for every shuffle of y.
+    """The mean agreement over rows, for every shuffle of y.
 
-    A top match depends on one number of the shuffled y, the one that comes to lie where x is largest: any of
-    the row's, all equally probable. Only that one is drawn; for rank correlations y is shuffled.
+    A top match depends on one number of the shuffled y, the one at the place where x is largest. All numbers
+    of the row are equally probable there, so only that one is drawn; for rank correlations y is shuffled.
     """
     there = ~np.isnan(per_row(x, y, measure, fraction))
     check(there.any(), "a row must have a value", there)
@@ -118,7 +118,7 @@ def shuffled_agreements(
 
 
 def over_shuffles(means: Float[np.ndarray, " shuffle"], confidence: float = 0.95) -> Estimate:
-    """The mean over two or more shuffles, and the normal interval of its standard error."""
+    """The mean over two or more shuffles, with the normal interval from its standard error."""
     check_at_least(2, shuffles=len(means))
     check_confidence(confidence)
     value, error = float(means.mean()), float(means.std(ddof=1)) / np.sqrt(len(means))
@@ -127,7 +127,7 @@ def over_shuffles(means: Float[np.ndarray, " shuffle"], confidence: float = 0.95
 
 
 def xi(agreements: ArrayLike, accuracies: ArrayLike, threshold: float | int) -> float | None:
-    r"""How accurate models are when their attention first agrees better with another seed's than x with y.
+    r"""The accuracy when attention first agrees better with that of another seed than x does with y.
 
     $$\xi = \mathrm{acc}(t_0), \qquad t_0 = \min\{t : A(\alpha, \alpha'_t) > A(x, y)\}$$
 
@@ -136,7 +136,7 @@ def xi(agreements: ArrayLike, accuracies: ArrayLike, threshold: float | int) -> 
 
     Args:
         agreements: $A(\alpha, \alpha'_t)$, `[checkpoint]`, or `[run checkpoint]` to be averaged.
-        accuracies: of the same runs at the same checkpoints.
+        accuracies: the accuracies of the same runs at the same checkpoints.
         threshold: $A(x, y)$.
 
     Returns:

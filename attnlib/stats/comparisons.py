@@ -1,4 +1,4 @@
-"""Many comparisons in one table, corrected for how many they are."""
+"""A table of many comparisons, with p-values corrected for multiple testing."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _NUMBERS = ("difference", "low", "high", "effect", "effect_low", "effect_high", 
 
 
 def corrected(p: Float[np.ndarray, " test"]) -> Float[np.ndarray, " test"]:
-    r"""p-values corrected for how many tests there are, so that any false positive has probability $\alpha$.
+    r"""Corrected p-values: at level $\alpha$, the probability of any false positive is at most $\alpha$.
 
     The i-th smallest of m becomes $\max_{j \le i} \min(1, (m - j + 1) p_{(j)})$ (Holm 1979).
 
     Args:
-        p: of every test; NaN where there was none, which stays NaN and does not count.
+        p: the p-value of every test. NaN where there was no test; it stays NaN and is not counted.
     """
     order = np.argsort(p)[: np.count_nonzero(~np.isnan(p))]  # NaN comes last
     result = np.full(len(p), np.nan)
@@ -38,14 +38,14 @@ def comparison_table(
 
     Args:
         comparisons: by name, or by a tuple of as many names as `names` has.
-        names: of the first columns.
-        alpha: the level of `differs` and `published_differs`.
+        names: names of the first columns.
+        alpha: significance level of `differs` and `published_differs`.
 
     Returns:
         Columns `names`; `difference`, `low`, `high`, `effect`, `effect_low`, `effect_high` and `p`; `p_holm`,
         corrected over all comparisons that have a p; `differs` ("yes" or "no", by the corrected p); samples
-        and rows of both groups; `test`; `published_difference`, `published_p` and `published_differs` (which
-        corrects for nothing, as the original); and `note`, why there is no p. Where there is none, cells say
+        and rows of both groups; `test`; `published_difference`, `published_p` and `published_differs`
+        (without correction, as in the original); and `note`, why there is no p. Missing numbers are shown as
         "not enough data".
     """
     keys = [key if isinstance(key, tuple) else (key,) for key in comparisons]

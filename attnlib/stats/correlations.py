@@ -1,4 +1,4 @@
-"""Do two numbers of the same things go together? Spearman's correlation of them, with an interval."""
+"""Spearman's rank correlation of two numbers of the same items, with a bootstrap interval."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from scipy import stats
 from attnlib.stats.intervals import DRAWS, NOTHING, Estimate, constant, interval
 
 FEWEST = 5
-"""Of fewer things, drawing again says nothing: there is no interval."""
+"""The least number of items for a bootstrap interval."""
 
 
 def rank_correlation(x: ArrayLike, y: ArrayLike, groups: Sequence[object] | None = None) -> Estimate:
-    r"""Spearman's rank correlation of things, also within groups of them, with a 95 % bootstrap interval.
+    r"""Spearman's rank correlation, optionally within groups of items, with a 95 % bootstrap interval.
 
     $$\rho = \frac{\sum_i a_i b_i}{\sqrt{\sum_i a_i^2 \sum_i b_i^2}}$$
 
-    with $a_i$ and $b_i$ the ranks of $x_i$ and $y_i$ in the group of thing $i$, less their mean there, over
-    the group's size: what groups differ by as a whole does not count. Equal values share their mean rank.
+    with $a_i$ and $b_i$ the ranks of $x_i$ and $y_i$ in the group of item $i$, less the mean rank, divided by
+    the group's size. So differences between groups have no effect. Equal values share their mean rank.
 
     Args:
-        x: a number of each thing.
-        y: another.
-        groups: of each thing, if they are only compared within groups; one of a single thing says nothing.
-            Things are drawn again, with replacement, within their groups.
+        x: a number for each item.
+        y: another number for each item.
+        groups: the group of each item, to compare items within groups only; a group of one item is ignored.
+            The bootstrap resamples items within their groups.
 
     Returns:
-        rho, its interval (NaN of fewer than `FEWEST` things, and where all draws agree, as of two orders that
-        are one), and how many things there are in groups of 2 or more. NaN where a number never changes.
+        rho, its interval (NaN for fewer than `FEWEST` items, and if rho is the same in all resamples, as for
+        two equal orders), and the number of items in groups of 2 or more. rho is NaN if x or y is constant.
     """
     first, second = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     labels = np.zeros(len(first)) if groups is None else np.asarray([str(each) for each in groups])
@@ -52,11 +52,11 @@ def rank_correlation(x: ArrayLike, y: ArrayLike, groups: Sequence[object] | None
 def _correlations(
     parts: Sequence[np.ndarray], x: Float[np.ndarray, " thing"], y: Float[np.ndarray, " thing"]
 ) -> Float[np.ndarray, " draw"]:
-    """The correlation in every draw; `parts` are the things drawn of each group, [draw thing]."""
+    """The correlation in every draw; `parts` has the indices drawn from each group, [draw item]."""
     sums = np.zeros((3, len(parts[0])))
     for part in parts:
         size = part.shape[1]
         a, b = ((stats.rankdata(each[part], axis=1) - (size + 1) / 2) / size for each in (x, y))
         sums += [(a * b).sum(1), (a * a).sum(1), (b * b).sum(1)]
-    with np.errstate(invalid="ignore"):  # 0 / 0 of a constant is its NaN
+    with np.errstate(invalid="ignore"):  # 0 / 0: NaN for a constant
         return sums[0] / np.sqrt(sums[1] * sums[2])

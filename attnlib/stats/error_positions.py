@@ -1,4 +1,4 @@
-"""How often answers are right, and where in the answer a model errs."""
+"""Accuracy of answers, and the positions of errors in the answer."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ def answer_accuracy(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
     Args:
         rows: of `sample_scores`, a row per sample; or, a row per token, of `evaluate_rows` (every token
             predicted from the right ones before it) or `generate_answers` (from the model's own).
-        by: columns to split by; their combinations without rows are shown as not enough data.
+        by: columns to split by; combinations of values without rows are shown as "not enough data".
 
     Returns:
-        Columns `by`, `metric` ("accuracy", whose interval draws samples again, and "exact match", with
-        Wilson's interval), `value`, `low`, `high` and `n`, the number of samples that are asked for a token.
+        Columns `by`, `metric` ("accuracy", with a bootstrap interval over samples, and "exact match", with
+        Wilson's interval), `value`, `low`, `high` and `n`, the number of samples with at least one target.
     """
     if "asked" not in rows:
         _check_once(rows, by)
@@ -35,19 +35,19 @@ def answer_accuracy(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
 
 
 def error_positions(rows: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
-    """Accuracy at each place of the answer, and where errors are.
+    """Accuracy and number of errors at each position of the answer.
 
     Args:
         rows: of `evaluate_rows` or `generate_answers`.
-        confidence: of the intervals, which are Wilson's: at one place every sample has one token, so these
-            are independent.
+        confidence: confidence level of the intervals. They are Wilson's, since tokens at one position are of
+            different samples, and so independent.
 
     Returns:
-        One row per place: `position`, `value`, `low`, `high`, `n` (answers that long), `errors`, and
-        `first_errors`, answers whose first wrong token this is. Without rows, the table is empty.
+        One row per position: `position`, `value`, `low`, `high`, `n` (answers that long), `errors`, and
+        `first_errors`, the answers whose first error is here. Without rows, the table is empty.
     """
     _check_once(rows)
-    rows = rows.reset_index(drop=True)  # two tables, one below the other, have numbers twice
+    rows = rows.reset_index(drop=True)  # concatenated tables may have index values twice
     correct = truths(rows, "correct")
     first = rows.index.isin(rows[~correct].groupby("sample")["position"].idxmin())
     placed = rows[["position"]].assign(correct=correct).sort_values("position", kind="stable")

@@ -1,4 +1,4 @@
-"""Intervals that say how much a number could have been another."""
+"""Confidence intervals of shares, ratios and bootstrap draws, and how they are written."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from attnlib.checks import check
 from attnlib.stats.ragged import numpy_of
 
 DRAWS = 2000
-"""How often independent things are drawn again."""
+"""The number of bootstrap resamples."""
 
 IN_HUNDREDTHS = ("%", "points")
 """Units of shares that are shown times 100."""
@@ -25,9 +25,9 @@ SHARE = (0.0, 1.0)
 """The least and the most that a share can be."""
 
 ROUNDING = 1e-6
-"""Numbers that differ by less than this share of the largest are the same, up to float32."""
+"""Numbers that differ by at most this share of the largest are equal, up to float32 rounding."""
 
-_CELLS = 2_000_000  # of a block of draws: all at once need not fit in memory
+_CELLS = 2_000_000  # numbers in a block of draws: all draws at once may not fit in memory
 
 
 def check_confidence(confidence: float) -> None:
@@ -37,7 +37,7 @@ def check_confidence(confidence: float) -> None:
 
 
 class Estimate(NamedTuple):
-    """A number, its interval, and how many independent things it comes from."""
+    """A number, its confidence interval, and the number of independent units that it comes from."""
 
     value: float
     low: float
@@ -46,7 +46,7 @@ class Estimate(NamedTuple):
 
 
 NOTHING = Estimate(np.nan, np.nan, np.nan, 0)
-"""What is known where there is nothing to estimate from."""
+"""The estimate from no data."""
 
 
 def proportion(
@@ -55,11 +55,11 @@ def proportion(
     """A share of independent yes-or-no outcomes, with an interval that holds near 0 and 1 too.
 
     Args:
-        successes: how many were "yes".
-        n: outcomes.
-        confidence: of the interval.
-        method: Wilson's interval, which covers the truth this often on average; or Clopper and Pearson's
-            "exact" one, which never does so less often, and is wider: for few outcomes.
+        successes: number of outcomes that were "yes".
+        n: number of outcomes.
+        confidence: confidence level of the interval.
+        method: "wilson", whose coverage equals the confidence on average; or "exact" (Clopper and Pearson),
+            whose coverage is never below the confidence. "exact" is wider; use it for few outcomes.
     """
     check_confidence(confidence)
     check(0 <= successes <= n and n, "successes must be from 0 to n, and n at least 1", (successes, n))
@@ -71,11 +71,11 @@ def proportion(
 def of_equals(
     value: float, n: int, confidence: float = 0.95, bounds: tuple[float, float] = SHARE
 ) -> Estimate:
-    r"""The mean of numbers that are all the same: what the ones that were not drawn leave open.
+    r"""The mean of n equal numbers, with an interval that allows for other numbers in the population.
 
-    Drawn again, n equal numbers $c$ have no spread, and an interval of no width would say that all others are
-    equal to them, too. But a share $q$ of these may differ, as far as Wilson's interval of 0 in n goes, and
-    they may be anything from $a$ to $b$:
+    Resamples of n equal numbers $c$ have no spread, and an interval of no width would say that the whole
+    population is equal, too. But a share $q$ of the population may differ, where $q$ is the upper end of
+    Wilson's interval of 0 in n, and these numbers may lie anywhere from $a$ to $b$:
 
     $$[(1 - q)\,c + q\,a,\; (1 - q)\,c + q\,b], \qquad q = \frac{z^2}{n + z^2}$$
 
@@ -83,8 +83,8 @@ def of_equals(
 
     Args:
         value: $c$.
-        n: how many there are.
-        confidence: of the interval; $z$ is the normal quantile.
+        n: how many numbers there are.
+        confidence: confidence level of the interval; $z$ is its normal quantile.
         bounds: $a$ and $b$.
     """
     q = proportion(0, n, confidence).high
@@ -101,16 +101,16 @@ def ratio(
 ) -> Estimate:
     r"""A ratio of sums $\sum_i p_i / \sum_i w_i$ over independent samples, with a bootstrap interval.
 
-    Use it for an accuracy per token: the tokens of one sequence stand or fall together, so the sequences are
-    drawn again, not the tokens.
+    Use it for an accuracy per token: the tokens of one sequence are not independent, so the bootstrap
+    resamples sequences, not tokens.
 
     Args:
         parts: p, for instance right tokens of each sequence.
         wholes: w, for instance tokens of each sequence.
-        confidence: of the interval.
-        seed: of the resamples.
-        bounds: what the ratio of a sample can be. Where it is the same in all samples, and within the bounds,
-            no draw differs: the interval is then that of `of_equals`. `None`: none is known.
+        confidence: confidence level of the interval.
+        seed: seed of the resamples.
+        bounds: the least and largest possible ratio of a sample; `None`: not known. If the ratio is the same
+            in all samples, and within the bounds, the interval is that of `of_equals`.
     """
     p, w = numpy_of(parts).astype(float), numpy_of(wholes).astype(float)
     fits = p.shape == w.shape and p.ndim == 1 and len(p)
@@ -131,7 +131,7 @@ def constant(values: Float[np.ndarray, " _"]) -> bool:
 
 
 def within(ends: Iterable[float], bounds: tuple[float, float]) -> tuple[float, ...]:
-    """Numbers cut off at bounds, as Student's interval of a share has to be; NaN and "never" stay."""
+    """Numbers clipped to bounds, as needed for Student's interval of a share; NaN and infinity stay."""
     return tuple(float(np.clip(end, *bounds)) if np.isfinite(end) else float(end) for end in ends)
 
 
@@ -144,20 +144,20 @@ def with_interval(
     signed: bool = False,
     beside: Iterable[str] = (),
 ) -> str:
-    """A number with its interval: "43 % [40, 47]", as everything in the book says it.
+    """A number with its interval as text, in the form used throughout the book: "43 % [40, 47]".
 
-    An end that is near 0 and would be rounded to it has up to two digits more, so that one sees on which side
-    it lies: "-0.10 [-0.20, -0.004]". Shares have one side only.
+    A number that would be rounded to 0 gets up to two more digits, to show on which side of 0 it lies:
+    "-0.10 [-0.20, -0.004]". This does not apply to shares in "%", which are never negative.
 
     Args:
-        number: has `value`, `low`, `high`, maybe `n`: an `Estimate`, or a row of a table. Where the ends are
-            NaN, or one unit has an interval of no width, it is "43 % [no interval]"; infinite is "never".
-        unit: what stands behind the value; shares in "%" or "points" are shown times 100, and those in "%"
-            end at 0 and 100, as shares do.
-        digits: behind the point; by default 0 of hundredths, else 2.
-        named: whether the unit is said. A table says it once for all.
-        signed: whether a plus is said: of differences.
-        beside: what else stands in the brackets, such as "n = 1,000".
+        number: has `value`, `low`, `high`, maybe `n`: an `Estimate`, or a row of a table. If the ends are
+            NaN, or equal with n = 1, the text is "43 % [no interval]"; infinity is "never".
+        unit: the text after the value. Numbers in "%" or "points" are multiplied by 100; those in "%" are
+            clipped to 0 and 100.
+        digits: digits after the point; by default 0 for "%" and "points", else 2.
+        named: whether to write the unit; tables write it once, in the header.
+        signed: whether to write a plus sign, for differences.
+        beside: further texts in the brackets, such as "n = 1,000".
     """
     get: Callable[..., Any] = (
         number.get if isinstance(number, pd.Series | Mapping) else partial(getattr, number)
@@ -178,20 +178,20 @@ def with_interval(
 
 
 def _fixed(number: float, places: int, finer: int, sign: str) -> str:
-    """With so many digits behind the point; or more, by up to `finer`, where it would be 0 and is not."""
+    """A number with `places` digits after the point, or up to `finer` more if it would be rounded to 0."""
     there = next((more for more in range(finer + 1) if round(number, places + more)), 0)
     return f"{round(number, places + there) + 0.0:{sign}.{places + there}f}"
 
 
 def redrawn(n: int, seed: int = 0) -> Iterator[Int64[np.ndarray, "draw n"]]:
-    """The bootstrap: how often each of n things is in each of `DRAWS` draws of n, in blocks of draws."""
+    """Blocks of bootstrap draws: how often each of n items is in each of `DRAWS` draws of n items."""
     rng, chances, size = np.random.default_rng(seed), np.full(n, 1 / n), max(1, _CELLS // n)
     for start in range(0, DRAWS, size):
         yield rng.multinomial(n, chances, size=min(size, DRAWS - start))
 
 
 def interval(draws: Float[np.ndarray, " draw"], confidence: float = 0.95) -> tuple[float, float]:
-    """The middle share of the draws; draws without a value do not count, infinite ones do."""
+    """The percentile interval of the draws; NaN draws are left out, infinite ones count."""
     check_confidence(confidence)
     there, tail = draws[~np.isnan(draws)], 50 * (1 - confidence)
     # between two draws, unless one may be infinite: the mean of a number and infinity is of no use

@@ -1,4 +1,4 @@
-"""Reference mass of groups of rows, with intervals, beside the level of chance."""
+"""Mean reference mass in groups of rows, with intervals, beside the chance level."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from attnlib.checks import check, check_one_of
 from attnlib.stats.summaries import check_columns, check_groups, summarise, truths
 
 ROLLOUT, MEAN = "rollout", "mean attention"
-"""What attention on the reference is scored by: the columns of masses."""
+"""The columns of reference masses."""
 
 UNIFORM = {ROLLOUT: "uniform rollout", MEAN: "uniform attention"}
-"""The column of each that says what a model would score that attends to everything before it equally."""
+"""For each column of masses, the column with its chance level: the mass of uniform causal attention."""
 
 _COLUMNS = ["value", "low", "high", "uniform", "above", "above_low", "above_high", "n", "rows"]
 
@@ -22,19 +22,19 @@ _COLUMNS = ["value", "low", "high", "uniform", "above", "above_low", "above_high
 def mass_table(
     rows: pd.DataFrame, by: Sequence[str] = (), measures: Sequence[str] | None = None
 ) -> pd.DataFrame:
-    """Mean reference mass of groups, in samples: rows first averaged within each sample.
+    """Mean reference mass in groups of rows; rows are first averaged within each sample.
 
     Args:
         rows: of `evaluate_rows`, with further columns to split by if wanted (`rows.assign(split="OOD")`).
             Rows without a reference key (`referenced` is false) are left out.
         by: columns to split by, such as `["correct"]` or `["task", "split"]`. All combinations of their
-            values get a row, truth values always both, categories all; those without data say so.
+            values (both truth values; all categories) get a row, also those without data.
         measures: columns of masses; by default all that `rows` has.
 
     Returns:
         Columns `by`, `measure`, `value`, `low`, `high` (bootstrap over samples), `uniform` (what uniform
         causal attention scores on the same rows), `above`, `above_low`, `above_high` (the difference from
-        that, within samples), `n` (samples) and `rows`. With fewer than 2 samples, numbers are replaced by
+        `uniform`, within samples), `n` (samples) and `rows`. With fewer than 2 samples, numbers are
         "not enough data".
     """
     if measures is None:
@@ -58,7 +58,7 @@ def mass_table(
 def sample_rows(
     rows: pd.DataFrame, value: str = "rollout", *, as_published: bool = False
 ) -> list[np.ndarray]:
-    """A run for `compare`: the values of every sample's rows.
+    """The values of every sample's rows, in the form that `compare` takes.
 
     Args:
         rows: of `evaluate_rows`; rows without a value are left out.

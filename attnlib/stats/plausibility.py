@@ -1,4 +1,4 @@
-r"""Does a score put the right tokens first? Hit at k and average precision, with exact levels of chance.
+r"""Whether a score ranks the right tokens first: hit at k and average precision, with exact chance levels.
 
 An item has $n$ candidates, $R$ of which are right (its truth), and a score per candidate. Sorted from the
 largest score, with $R_p$ the right ones among the first $p$,
@@ -6,11 +6,11 @@ largest score, with $R_p$ the right ones among the first $p$,
     hit at k             1 if R_k > 0, else 0
     average precision    (1 / R) sum over right tokens, at places p, of R_p / p
 
-**Ties** are broken blindly: the number is the mean over all orders of equal scores, in closed form, so that a
-constant score gets what chance gets. Scores are first rounded to multiples of `ROUNDING` of the largest, so
+**Ties** are broken at random: a measure is its mean over all orders of equal scores, in closed form, so that
+a constant score is at chance level. Scores are first rounded to multiples of `ROUNDING` of the largest, so
 that rounding errors break few ties.
 
-**NaN** is no score: such tokens stand behind all others, and those of them that are right are never found.
+**NaN** means no score: such tokens are sorted last, and right tokens among them are never found.
 
 References:
     McSherry and Najork 2008, *Computing information retrieval performance measures efficiently in the
@@ -35,11 +35,11 @@ Numbers = Float[np.ndarray, " item"]
 
 
 class _Sorted(NamedTuple):
-    """Tokens from the largest score on; those without one come last.
+    """Tokens sorted from the largest score to the smallest; tokens without a score come last.
 
     Attributes:
-        start: how many have a larger score; `right_before` of these are right.
-        size: how many have this one; `right_within` of these are right.
+        start: number of tokens with a larger score; `right_before` of them are right.
+        size: number of tokens with the same score; `right_within` of them are right.
     """
 
     start: Int[np.ndarray, "item token"]
@@ -49,13 +49,13 @@ class _Sorted(NamedTuple):
 
 
 def hit_at_k(scores: Scores, truth: Mask, candidates: Mask, k: int) -> Numbers:
-    r"""How probable it is that a right token is among the `k` first, over all orders of equal scores.
+    r"""The probability that a right token is among the first `k`, over all orders of equal scores.
 
     With $a$ candidates above the score at place $k$ and $g$ of that score, $m$ of them right:
 
     $$1 \;\text{if a right one is above, else}\; 1 - \binom{g - m}{k - a} \Big/ \binom{g}{k - a}$$
 
-    NaN where nothing is right. If there are fewer than `k` candidates, it looks at all of them.
+    NaN where no token is right. If there are fewer than `k` candidates, all of them count.
     """
     check_count(k=k)
     found = _sorted(scores, truth, candidates)
@@ -66,11 +66,11 @@ def hit_at_k(scores: Scores, truth: Mask, candidates: Mask, k: int) -> Numbers:
 
 
 def average_precision(scores: Scores, truth: Mask, candidates: Mask) -> Numbers:
-    """Average precision, its mean over all orders of equal scores; NaN where nothing is right.
+    """The mean average precision over all orders of equal scores; NaN where no token is right.
 
-    Among $g$ tokens of one score, $m$ of them right, behind $s$ others of which $b$ are right, the one at
-    place $s + i$ is right with probability $m / g$, and then has $b + 1 + (i - 1) (m - 1) / (g - 1)$ right
-    ones up to itself.
+    Let $g$ tokens, $m$ of them right, have the same score, and $s$ tokens, $b$ of them right, a larger one.
+    The token at place $s + i$ is right with probability $m / g$. If it is, the expected number of right ones
+    up to it is $b + 1 + (i - 1) (m - 1) / (g - 1)$.
     """
     found = _sorted(scores, truth, candidates)
     place = np.arange(1, scores.shape[1] + 1)
@@ -81,7 +81,7 @@ def average_precision(scores: Scores, truth: Mask, candidates: Mask) -> Numbers:
 
 
 def hit_at_k_by_chance(truth: Mask, candidates: Mask, k: int) -> Numbers:
-    r"""`hit_at_k` of a blind order: $1 - \binom{n - R}{k} / \binom{n}{k}$."""
+    r"""`hit_at_k` of a random order: $1 - \binom{n - R}{k} / \binom{n}{k}$."""
     check_count(k=k)
     n, right = candidates.sum(1), truth.sum(1)
     return _where_defined(1 - _drawn_without(n, right, np.minimum(k, n)), truth)
@@ -99,7 +99,7 @@ def average_precision_by_chance(truth: Mask, candidates: Mask) -> Numbers:
 
 
 def comparable(scores: Scores, candidates: Mask) -> Scores:
-    """Scores of candidates as multiples of `ROUNDING`: most that differ by rounding errors only are equal."""
+    """Scores of candidates as whole multiples of `ROUNDING` of the largest, against rounding errors."""
     values = np.where(candidates, numpy_of(scores), np.nan).astype(np.float64)
     largest = np.where(np.isfinite(values), np.abs(values), 0.0).max(1, keepdims=True, initial=0.0)
     return np.round(values / np.where(largest > 0, largest * ROUNDING, 1.0))
@@ -122,7 +122,7 @@ def _sorted(scores: Scores, truth: Mask, candidates: Mask) -> _Sorted:
 
 
 def _drawn_without(n: np.ndarray, right: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-    """How probable it is that none of `right` is among `drawn` of `n`."""
+    """The probability that none of `right` tokens is among `drawn` tokens drawn from `n`."""
     with np.errstate(invalid="ignore"):
         a, b, c, d = (scipy.special.gammaln(m + 1) for m in (n - right, n - right - drawn, n, n - drawn))
         log = a - b - c + d

@@ -1,6 +1,6 @@
 """Scores of the tokens of rows that differ in length, for one run of training or many.
 
-A row is what a statistic has one value for: a document in classification, a target token in translation.
+A statistic has one value per row: a row is a document in classification, a target token in translation.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from attnlib.checks import check, check_shape
 
 @dataclass(frozen=True)
 class Ragged:
-    """Rows of numbers laid end to end: no padding, and every row as long as it is.
+    """Rows of numbers of different lengths, laid end to end without padding.
 
     Attributes:
-        values: the numbers of all rows, one row after the other; optionally for several checkpoints, which
-            then come first.
+        values: the numbers of all rows, one row after the other; optionally for several checkpoints, as
+            leading axis.
         lengths: how many numbers each row has; 0 is allowed.
 
     Example:
@@ -42,7 +42,7 @@ class Ragged:
 
     @classmethod
     def from_rows(cls, rows: Iterable[ArrayLike]) -> Ragged:
-        """From a list of vectors."""
+        """Ragged rows from a list of vectors."""
         vectors = [np.atleast_1d(numpy_of(row)).astype(float, copy=False) for row in rows]
         shape = max((vector.shape for vector in vectors), key=len, default=(0,))
         check(len(shape) == 1, "a row must be a vector (of padded rows, say mask=... or from_padded)", shape)
@@ -51,7 +51,7 @@ class Ragged:
 
     @classmethod
     def from_padded(cls, values: ArrayLike, mask: ArrayLike) -> Ragged:
-        """From a rectangle `[row token]` (or `[checkpoint row token]`), and where it is not padding."""
+        """Ragged rows from an array `[... row token]`, where `mask` [row token] is True."""
         padded, real = numpy_of(values), numpy_of(mask).astype(bool)
         fits = padded.ndim >= 2 and padded.shape[-2:] == real.shape
         check(fits, f"mask must have the shape [row token] of values {padded.shape}", real.shape)
@@ -59,12 +59,12 @@ class Ragged:
         return cls(floats[..., real], real.sum(-1))
 
     def __len__(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return len(self.lengths)
 
     @cached_property
     def starts(self) -> Integer[np.ndarray, " row"]:
-        """Where each row begins."""
+        """The index in `values` at which each row begins."""
         return np.cumsum(self.lengths) - self.lengths
 
     def rows(self) -> list[np.ndarray]:
@@ -76,7 +76,7 @@ class Ragged:
         return replace(self, values=self.values[checkpoint])
 
     def take(self, rows: Integer[np.ndarray, " kept"] | Bool[np.ndarray, " row"]) -> Ragged:
-        """Only these rows, by number or by a yes or no for each."""
+        """Only some rows, given by their indices or by a mask."""
         kept = np.flatnonzero(rows) if rows.dtype == bool else rows
         lengths = self.lengths[kept]
         shift = np.repeat(self.starts[kept] - (np.cumsum(lengths) - lengths), lengths)
@@ -85,7 +85,7 @@ class Ragged:
     def padded(
         self, rows: Integer[np.ndarray, " kept"], width: int
     ) -> Float[np.ndarray, "*checkpoint kept width"]:
-        """Some rows as a rectangle, NaN behind the end of each."""
+        """Some rows, padded with NaN to one width."""
         place = np.arange(width)
         real = place < self.lengths[rows, None]
         block = self.values[..., np.where(real, self.starts[rows, None] + place, 0)]
@@ -94,7 +94,7 @@ class Ragged:
 
     @cached_property
     def nan_rows(self) -> Bool[np.ndarray, "*checkpoint row"]:
-        """Whether a row holds a NaN; not if it is empty."""
+        """Whether each row holds a NaN; False for an empty row."""
         found = np.zeros((*self.values.shape[:-1], len(self)), dtype=bool)
         full = self.lengths > 0
         if full.any():
@@ -103,7 +103,7 @@ class Ragged:
 
 
 def numpy_of(values: Any) -> np.ndarray:
-    """As numpy has it, wherever it is: bfloat16 in single precision, what a masked array hides as NaN."""
+    """Values as a NumPy array, from any device: bfloat16 as float32, masked entries as NaN."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         return np.ma.filled(values.astype(float), np.nan)
     if not isinstance(values, Tensor):
@@ -115,10 +115,10 @@ def numpy_of(values: Any) -> np.ndarray:
 def by_width(
     lengths: Integer[np.ndarray, " row"], cells: int, power: int = 1, multiple: int = 1
 ) -> Iterator[tuple[Integer[np.ndarray, " some"], int]]:
-    """Blocks of rows of like length, by number, and their width, so that a rectangle of them wastes little.
+    """Blocks of rows of similar length, as row indices and a width, so that padding them wastes little.
 
-    A block's rows times width to the `power` (2 for what compares all pairs of tokens) are at most `cells`,
-    unless one row alone is more. Lengths are rounded up to a `multiple`, and empty rows are left out.
+    A block's number of rows times its width to the `power` (2 to compare all pairs of tokens) is at most
+    `cells`, unless a single row exceeds it. Lengths are rounded up to a `multiple`; empty rows are left out.
     """
     widths = -(-lengths // multiple) * multiple
     for width in np.unique(widths[lengths > 0]).tolist():
@@ -130,23 +130,23 @@ def by_width(
 
 @dataclass(frozen=True)
 class RunScores:
-    """What one run of training says of every token of every row, checkpoint by checkpoint.
+    """The scores of every token of every row by one training run, checkpoint by checkpoint.
 
     A model that is not trained in steps (logistic regression, the embedding-only model) is a run with one
     checkpoint. Scores that a run does not have are `None`.
 
     Attributes:
-        lengths: tokens of each row; the same rows, in the same order, for all runs that are compared.
+        lengths: number of tokens of each row; all compared runs have the same rows in the same order.
         steps: training steps of the checkpoints.
         alpha: attention.
-        beta: keyword relevance, towards the row's right answer: in classification the token's score for class
-            1 times 2y - 1.
+        beta: keyword relevance, towards the row's right answer y: in classification the token's score for
+            class 1, times 2y - 1.
         delta: gradient influence, d log p(right answer) / d scale of the token.
         right: whether the run is right on each row.
-        accuracy: how good the run is: the mean of `right` wherever that is given; else what is given here, a
-            share or another measure (BLEU).
-        groups: for resampling, what each row belongs to: the sentence of a target token; by default each row
-            stands alone.
+        accuracy: the run's accuracy: the mean of `right` if `right` is given; else this value, a share or
+            another measure (BLEU).
+        groups: for resampling, the group of each row, such as the sentence of a target token; by default each
+            row is its own group.
     """
 
     lengths: Integer[np.ndarray, " row"]
@@ -178,7 +178,7 @@ class RunScores:
         return Ragged(values, self.lengths)
 
     def broken(self) -> Bool[np.ndarray, " row"]:
-        """Rows with a NaN in any score at any checkpoint, and rows without a token."""
+        """Whether each row has a NaN in any score at any checkpoint, or no token."""
         found = self.lengths == 0
         for name in ("alpha", "beta", "delta"):
             if getattr(self, name) is not None:
@@ -186,7 +186,7 @@ class RunScores:
         return found
 
     def take(self, rows: Integer[np.ndarray, " kept"] | Bool[np.ndarray, " row"]) -> RunScores:
-        """Only these rows; the accuracy is that of these rows if `right` is known, else it stays."""
+        """Only some rows; the accuracy is that of these rows if `right` is known, else it is unchanged."""
         kept = np.flatnonzero(rows) if rows.dtype == bool else rows
         new = {each.name: getattr(self, each.name) for each in fields(self)}
         for name in ("alpha", "beta", "delta"):
@@ -201,9 +201,9 @@ class RunScores:
 def split_rows(
     scores: Mapping[str, RunScores], share: float = 0.5, seed: int = 0
 ) -> tuple[dict[str, RunScores], dict[str, RunScores]]:
-    """Two sets of rows, the first to choose checkpoints on and the second to evaluate on.
+    """The scores split by rows: the first part to choose checkpoints, the second to evaluate.
 
-    Groups stay whole. A run with `right` gets the accuracy of each part; without, it keeps that of the whole.
+    Groups are not split. A run with `right` gets the accuracy of each part; other runs keep their accuracy.
     """
     first_run = next(iter(scores.values()))
     groups = np.arange(len(first_run.lengths)) if first_run.groups is None else first_run.groups

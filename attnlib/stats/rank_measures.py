@@ -1,4 +1,4 @@
-"""Whether two scores of the same tokens put the same tokens first: one number per row.
+"""Rank agreement of two scores of the same tokens: one number per row.
 
 Every function takes the two scores as a pair of vectors, as two lists of vectors, as two padded rectangles
 with a mask, or as `Ragged` rows, which may come for several checkpoints at once.
@@ -19,7 +19,7 @@ from attnlib.stats.ragged import Ragged, by_width
 Rows = Ragged | ArrayLike | Sequence[ArrayLike]
 
 PAIRWISE = 512
-"""Kendall's tau of rows up to this length compares every pair of tokens at once; longer ones go to scipy."""
+"""For rows up to this length, Kendall's tau compares all pairs of tokens at once; scipy does longer rows."""
 
 _CELLS = 2_000_000  # of a block's work arrays: they should stay in the processor's cache
 
@@ -33,9 +33,9 @@ def top_match(
     i^* = \arg\max_i \alpha_i$$
 
     with $n$ the row's length and $f$ the fraction. Not symmetric. Of equal alphas the first counts, so that
-    uniform attention picks the row's first token; ties in beta favour a match, and a constant beta always
-    matches; so does a row of one token. $\lceil f n \rceil$ is that of the exact product: 7 % of 100 is 7,
-    although 0.07 * 100 is a little more in floating point.
+    uniform attention picks the row's first token. Ties in beta favour a match; a constant beta and a row of
+    one token always match. $\lceil f n \rceil$ is computed from the exact product: 7 % of 100 is 7, although
+    0.07 * 100 is a little more in floating point.
 
     Args:
         alpha: the score whose largest token is looked up.
@@ -44,8 +44,8 @@ def top_match(
         mask: where two padded rectangles are not padding.
 
     Returns:
-        0 or 1 for one pair of vectors. Else a number for every row: 0.0, 1.0, or NaN where the row has no
-        token or holds a NaN.
+        0 or 1 for one pair of vectors; otherwise a number for every row: 0.0, 1.0, or NaN where the row has
+        no token or holds a NaN.
 
     Source:
         Snell et al. 2021, *Approximating How Single Head Attention Learns*, section 3. Their float product
@@ -141,7 +141,7 @@ def match_edges(y: Ragged, fraction: float | int = 0.05) -> Float[np.ndarray, "*
 
 
 def match_chance_rows(y: Ragged, fraction: float | int = 0.05) -> Float[np.ndarray, "*checkpoint row"]:
-    """How probable a top match is once y is shuffled: the share of y's places whose value would match.
+    """The probability of a top match with a shuffled y: the share of y's values that would match.
 
     Without ties that is k / n; ties at the edge add to it. NaN as in `top_match`.
     """
@@ -159,14 +159,14 @@ def match_chance_rows(y: Ragged, fraction: float | int = 0.05) -> Float[np.ndarr
 
 
 def first_largest(score: Ragged) -> Integer[np.ndarray, "*checkpoint row"]:
-    """The place of each row's largest value, the first of equals, of rows that all have a token."""
+    """The index in `values` of each row's largest value, the first of equals; no row may be empty."""
     largest = np.repeat(np.maximum.reduceat(score.values, score.starts, axis=-1), score.lengths, axis=-1)
     n = score.values.shape[-1]
     return np.minimum.reduceat(np.where(score.values == largest, np.arange(n), n), score.starts, axis=-1)
 
 
 def _ordered(y: Ragged, fraction: float | int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Blocks of rows: their numbers, their values in order (NaN last), and the k-th largest one's place."""
+    """Blocks of rows: row indices, sorted values (NaN last), and the place of the k-th largest value."""
     k = places(y.lengths, fraction)
     for rows, width in by_width(y.lengths, _CELLS, multiple=8):
         ordered = np.sort(y.padded(rows, width), axis=-1)
@@ -175,7 +175,7 @@ def _ordered(y: Ragged, fraction: float | int) -> Iterator[tuple[np.ndarray, np.
 
 
 def places(lengths: Integer[np.ndarray, " row"], fraction: float | int) -> Integer[np.ndarray, " row"]:
-    """How many places the top fraction of rows of these lengths has, rounded up; 0 only in an empty row."""
+    """The number of tokens in the top fraction of each row, rounded up; 0 only for an empty row."""
     check(0 < fraction <= 1, "fraction must be above 0 and at most 1 (0.05 is the top 5 %)", fraction)
     return np.maximum(np.ceil(np.round(fraction * lengths, 9)).astype(np.int64), lengths > 0)
 
@@ -234,12 +234,12 @@ def _pairwise_tau(
 
 
 def _above(values: Float[np.ndarray, "row width"]) -> Bool[np.ndarray, "row width width"]:
-    """Which token's value is larger than which other's."""
+    """For each pair of tokens, whether the first one's value is larger than the second one's."""
     return values[:, :, None] > values[:, None, :]
 
 
 def _count(cells: Bool[np.ndarray, "row width width"]) -> Integer[np.ndarray, " row"]:
-    """How many are True in each row, eight at a time."""
+    """The number of True cells in each row, counted eight at a time."""
     words = cells.reshape(len(cells), -1).view(np.uint64)
     return np.bitwise_count(words).sum(-1, dtype=np.int64)
 
@@ -263,7 +263,7 @@ def _agree(x: Ragged, y: Ragged) -> None:
 
 
 def _one_against_many(x: Ragged, y: Ragged) -> tuple[Ragged, Ragged]:
-    """Rank correlations are symmetric: whichever comes for several checkpoints can be the second."""
+    """The two scores, the one of several checkpoints second: rank correlations are symmetric."""
     _agree(x, y)
     checkpoints = [len(each.values) if each.values.ndim > 1 else 1 for each in (x, y)]
     check(min(checkpoints) == 1, "one of two scores must be of one checkpoint, .at(checkpoint)", checkpoints)

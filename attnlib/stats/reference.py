@@ -1,4 +1,4 @@
-"""How much of the attention falls where it should."""
+"""Reference mass: the share of attention that falls on the reference keys."""
 
 from __future__ import annotations
 

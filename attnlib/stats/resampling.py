@@ -12,7 +12,7 @@ from attnlib.stats.intervals import Estimate, constant, interval, of_equals, red
 
 
 class Statistic(NamedTuple):
-    """A number, what it is when rows are drawn again, and how many rows it is from."""
+    """A number, its values in bootstrap resamples of rows, and the number of rows."""
 
     value: float
     draws: Float[np.ndarray, " draw"]
@@ -26,7 +26,7 @@ class Statistic(NamedTuple):
     ) -> Estimate:
         """The number with its percentile interval; with `bounds`, `of_equals` where all draws are equal.
 
-        `units` is how many groups of rows were drawn; by default every row was.
+        `units` is the number of groups of rows, if groups were resampled; by default rows were.
         """
         if bounds and constant(self.draws[~np.isnan(self.draws)]):  # a draw may miss all rows with a value
             return of_equals(self.value, units or self.n, confidence, bounds)._replace(n=self.n)
@@ -41,7 +41,7 @@ class Means(NamedTuple):
     n: Integer[np.ndarray, " column"]
 
     def column(self, number: int) -> Statistic:
-        """One of them."""
+        """The statistic of one column."""
         return Statistic(float(self.value[number]), self.draws[:, number], int(self.n[number]))
 
 
@@ -50,7 +50,7 @@ def resampled_means(
     groups: Integer[np.ndarray, " row"] | None = None,
     seed: int = 0,
 ) -> Means:
-    """Means of columns without their NaN, with the bootstrap over rows, or `groups` of rows drawn whole."""
+    """Means of columns without NaN, with the bootstrap over rows, or over `groups` of rows."""
     there = ~np.isnan(values)
     n = there.sum(0)
     check(len(values) and n.all(), "every mean must have a row with a value (constant scores have none)", n)

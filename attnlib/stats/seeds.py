@@ -1,14 +1,14 @@
-r"""Numbers of several seeds: a mean with an interval, differences, and claims judged by them.
+r"""Means of numbers of several seeds, with confidence intervals and p-values.
 
-One rule: of numbers $x_1, \ldots, x_k$, one per seed, the interval of their mean is Student's,
-$\bar x \pm t_{k-1} s / \sqrt k$. It holds from 2 seeds up, where drawing seeds again does not: of 2 seeds, a
+The mean of numbers $x_1, \ldots, x_k$, one per seed, has Student's t interval,
+$\bar x \pm t_{k-1} s / \sqrt k$. It is valid from 2 seeds up, unlike the bootstrap over seeds: for 2 seeds, a
 95 % bootstrap interval covers the truth half of the time. One seed has no interval (its ends are NaN).
 
-Of shares (`share=True`) the interval ends at 0 and 1. Where all seeds are equal, as three that get every
-token right, Student's has no width: they show no spread of seeds. But each was measured on finitely many
-units (sequences, documents), the same for all, and what these leave open is `of_equals` of the units of one
-seed. It is said of seeds that are as much alike as these; that others are not, no three equal numbers can
-rule out. Where it is not known how many units there were, the seeds stand for them: of 3 in 3, from .44 to 1.
+The interval of shares (`share=True`) is clipped to 0 and 1. If all seeds are equal, such as three that get
+every token right, Student's interval has no width. But each seed was measured on finitely many units
+(sequences, documents), the same for all seeds. The interval is then `of_equals` with the units of one seed.
+It assumes that other seeds are as much alike as these, which equal numbers cannot prove. If the number of
+units is not known, the number of seeds replaces it: 3 of 3 gives an interval from .44 to 1.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ def over_seeds(
     r"""The mean of one number per seed, with Student's t interval.
 
     Args:
-        values: of each seed.
-        draws: what the mean is when something else that it depends on is drawn again (the rows that all seeds
-            are evaluated on). The interval then says both: with $[\bar x - a, \bar x + b]$ over seeds and
+        values: the number of each seed.
+        draws: values of the mean when something else that it depends on is resampled (the rows that all seeds
+            are evaluated on). The interval then combines both: with $[\bar x - a, \bar x + b]$ over seeds and
             $[\bar x - c, \bar x + d]$ over draws, $[\bar x - \sqrt{a^2 + c^2}, \bar x + \sqrt{b^2 + d^2}]$.
-        confidence: of the interval.
-        share: whether the numbers are shares, between 0 and 1; see above.
-        units: how many units the share of a seed is over; by default not known.
+        confidence: confidence level of the interval.
+        share: whether the numbers are shares, between 0 and 1; see the module's docstring.
+        units: the number of units that a seed's share is over; by default not known.
 
     Source:
         Zou and Donner 2008, *Construction of confidence limits about effect measures*: how two intervals add.
@@ -93,11 +93,11 @@ def table_over_seeds(
     """`over_seeds` in groups of rows: the mean over seeds, with Student's t interval.
 
     Args:
-        rows: several per seed are averaged first.
+        rows: a table with a column `seed`; several rows of a seed are averaged first.
         by: columns to split by; groups come in the order in which they appear.
         value: the column; rows where it is NaN are left out.
-        share: whether the numbers are shares; if rows have `n`, that is how many units they are over.
-        of_one: where all rows are of a single seed, they stay as they are, with their own `low`, `high` and
+        share: whether the numbers are shares; a column `n`, if any, gives the number of units of each share.
+        of_one: if all rows are of a single seed, return them unchanged, with their own `low`, `high` and
             `n` (over units). By default one seed has no interval.
 
     Returns:
@@ -121,18 +121,18 @@ def table_over_seeds(
 
 
 def pooled(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    r"""Student's interval of all seeds together, from the intervals of several lots of them.
+    r"""Student's 95 % interval of all seeds together, from the 95 % intervals of several lots of seeds.
 
     A lot of $n_i$ seeds with the mean $m_i$ and the interval $m_i \pm h_i$ has the standard deviation
     $s_i = h_i \sqrt{n_i} / t_{n_i - 1}$. So all $N = \sum n_i$ seeds have the mean $m = \sum n_i m_i / N$ and
 
     $$s^2 = \frac{\sum (n_i - 1) s_i^2 + \sum n_i (m_i - m)^2}{N - 1}:$$
 
-    exactly what `over_seeds` makes of their own numbers, which need not be known.
+    the same interval as `over_seeds` gives for the seeds' own numbers, which need not be known.
 
     Args:
         rows: `value`, `low`, `high` and `n` of every lot, as of `table_over_seeds`. A lot may be of one seed.
-            An interval that was cut at one end, as of shares, is taken from the other; not so if at both.
+            If an interval was clipped at one end, the other is used; clipped at both, the result is wrong.
         by: columns to split by; groups come in the order in which they appear.
 
     Returns:
@@ -157,13 +157,13 @@ def pooled(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
 
 
 def p_over_seeds(table: pd.DataFrame) -> Float[np.ndarray, " row"]:
-    r"""Two-sided p that the mean of each row is 0, by Student's test, from its 95 % interval.
+    r"""The two-sided p-value of Student's test that the mean in each row is 0, from its 95 % interval.
 
-    $p = 2\,P(T_{k-1} > |\bar x| \sqrt k / s)$, with the standard error that the interval has. Where all $x_i$
-    are 0, it is 1; of one seed, NaN.
+    $p = 2\,P(T_{k-1} > |\bar x| \sqrt k / s)$, with the standard error computed from the interval. It is 1 if
+    all $x_i$ are 0, and NaN for one seed.
 
     Args:
-        table: of `table_over_seeds`, of numbers that are no shares: intervals that are cut have lost it.
+        table: rows of `table_over_seeds` without `share`: clipped intervals have lost the standard error.
     """
     spare, half = table["n"] - 1, (table["high"] - table["low"]) / 2
     ratio = (table["value"].abs() * scipy.stats.t.ppf(0.975, spare) / half).fillna(0.0)
@@ -177,23 +177,23 @@ def over_left_out(
     *,
     share: bool = False,
 ) -> Estimate:
-    r"""A number of all seeds together, with the jackknife's interval over seeds.
+    r"""The mean of leave-one-out values, with the jackknife's interval over seeds.
 
-    Of a mean over pairs of seeds, pairs that share a seed are not independent, and Student's interval of the
-    pairs is too narrow. With $x_{(i)}$, the same mean without seed $i$, and $\bar x$, their mean,
-    $k \bar x - (k - 1)\, x_{(i)}$ is what seed $i$ adds; the interval is Student's of these $k$ numbers. Of a
-    mean over seeds they are the seeds' own numbers. What is particular to a pair makes it too wide, never
-    too narrow.
+    In a mean over pairs of seeds, pairs that share a seed are not independent, and Student's interval of the
+    pairs is too narrow. Let $x_{(i)}$ be the same mean without seed $i$, and $\bar x$ the mean of these. Seed
+    $i$ has the pseudovalue $k \bar x - (k - 1)\, x_{(i)}$; the interval is Student's of the $k$ pseudovalues.
+    For a mean over seeds, they are the seeds' own numbers. Variation particular to a pair makes the interval
+    too wide, never too narrow.
 
     Args:
-        without: the number of all seeds but one, for each of them.
+        without: for each seed, the number computed from all other seeds.
         draws: as in `over_seeds`.
-        confidence: of the interval.
+        confidence: confidence level of the interval.
         share: as in `over_seeds`.
 
     Source:
         Efron and Stein 1981, *The jackknife estimate of variance*, for means over pairs.
     """
     array = numpy_of(without).astype(float)
-    each = len(array) * array.mean() - (len(array) - 1) * array  # of shares, it may be beyond 0 and 1
+    each = len(array) * array.mean() - (len(array) - 1) * array  # for shares, it may be below 0 or above 1
     return _over_seeds(each, draws, confidence, share)

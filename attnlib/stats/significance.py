@@ -1,9 +1,9 @@
-"""Whether two runs differ, counted in samples: what is independent of what decides.
+"""Tests of whether two runs differ. The unit is the sample, since rows of a sample are not independent.
 
-The rows (predicted tokens) of one sample share a text and a model's luck with it. A test that takes them for
-independent is sure far too often: with 30 samples of 20 rows a run, and as much spread between samples as
-within them, Welch's test on rows calls 53 % of equal runs different at a level of 5 %. On sample means it is
-5 %. `compare` does the latter, and keeps the former beside it, as published.
+The rows (predicted tokens) of one sample share a text, so that their values are correlated. A test that
+treats them as independent finds far too many differences: with 30 samples of 20 rows a run, and as much
+spread between samples as within them, Welch's test on rows calls 53 % of equal runs different at a level of
+5 %. On sample means it is 5 %. `compare` tests sample means, and gives the published test on rows beside it.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from attnlib.stats.intervals import ROUNDING, check_confidence, constant
 from attnlib.stats.ragged import numpy_of
 
 NOT_ENOUGH = "not enough data"
-"""What a table shows where there is no number."""
+"""The text that tables show in place of a missing number."""
 
 LARGEST = 1e100
-"""What can be squared and added up."""
+"""The largest number allowed: its squares can be summed without overflow."""
 
 Rows = Float[np.ndarray, " _"]
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two groups compared: by how much they differ, and how sure that is.
+    """The result of a comparison of two groups: their difference, its interval and p.
 
-    Numbers that the data do not give are `None`; `problem` then says why. (The effect of 2 pairs is NaN.)
+    Numbers that cannot be computed are `None`; `problem` then says why. (The effect of 2 pairs is NaN.)
 
     Attributes:
-        test: in words.
+        test: the name of the test.
         first: mean of the first group (of its sample means, or of its rows: see `test`).
-        second: of the second.
+        second: mean of the second group.
         difference: first minus second.
         low: lower end of the difference's interval.
         high: upper end.
-        effect: the difference in standard deviations; which ones, says the function.
+        effect: the difference in standard deviations; `compare` says of what.
         effect_low: lower end of the effect's interval.
         effect_high: upper end.
         statistic: t.
@@ -52,7 +52,7 @@ class Comparison:
         samples: how many samples of each group there are.
         rows: how many rows.
         problem: why there is no p; `None` if there is one.
-        published: the same comparison as the original code does it, if it is another.
+        published: the comparison by the test of the authors' code, if it is another test.
     """
 
     test: str
@@ -93,20 +93,20 @@ def compare(
         first: a run: for every sample the list of its rows' masses, ragged, or a padded `[sample row]` array
             or tensor; rows that are NaN have no mass and are left out. Or one number per sample, its mean.
         second: the other run, of the same form.
-        paired: the runs are of the same samples in the same order (a model before and after, say): a t-test
-            on each sample's difference. The effect is then in standard deviations of those differences.
-        as_published: Welch's test on the rows of all samples together, as the original code has it. It takes
-            rows of one sample for independent; see the module's docstring for what that does.
-        confidence: of the intervals.
+        paired: the runs are of the same samples in the same order (such as a model before and after a
+            change): a t-test on each sample's difference. The effect is in standard deviations of these.
+        as_published: Welch's test on the rows of all samples together, as in the authors' code. It treats
+            rows of one sample as independent; the module's docstring says why this is wrong.
+        confidence: confidence level of the intervals.
 
     Returns:
         The comparison; unless `as_published`, with the published one beside it. Where the data are too few
         (no rows, fewer than 2 samples in a run, no spread at all), it has a `problem` and no p.
 
     Raises:
-        ValueError: a run is not of this form, or holds something infinite, numbers beyond `LARGEST`, or only
-            such as are below 1 over that; runs said to be paired differ in length; the confidence is not
-            between 0 and 1; or both `paired` and `as_published` are asked for.
+        ValueError: a run is not of this form, or holds infinite numbers or numbers beyond `LARGEST`, or its
+            largest number is below 1 / `LARGEST` and not 0; paired runs differ in length; the confidence is
+            not between 0 and 1; or both `paired` and `as_published` are set.
 
     Source:
         Spiegel et al. 2025, *Attend or Perish*: which runs are compared, and the test on rows.
@@ -140,7 +140,7 @@ def compare(
 def published_comparison(
     first: Rows, second: Rows, samples: tuple[int, int], confidence: float
 ) -> Comparison:
-    """Welch's t-test on rows, which are taken for independent."""
+    """Welch's t-test on rows, treated as independent."""
     rows = (len(first), len(second))
     test = "Welch's t-test on rows, as published"
     return _welch([first, second], test, samples, rows, confidence, unit="rows")
@@ -210,7 +210,7 @@ def _paired(first: Rows, second: Rows, rows: tuple[int, int], confidence: float)
         return without(blank, f"every sample differs by the same amount{'' if exactly else _NEARLY}")
     found = scipy.stats.ttest_1samp(apart, 0)
     interval = found.confidence_interval(confidence)
-    # of 2 samples the correction for so few would leave nothing of any effect
+    # for 2 samples, the small-sample correction factor is 0
     effect = (1 - 3 / (4 * n - 5)) * apart.mean() / apart.std(ddof=1) if n > 2 else np.nan
     reach = scipy.stats.norm.isf((1 - confidence) / 2) * np.sqrt(1 / n + effect**2 / (2 * n))
     tested = (found.statistic, found.df, found.pvalue)

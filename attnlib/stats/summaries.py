@@ -1,4 +1,4 @@
-"""The tails of tables: the mean of a column in groups of rows, with an interval over what is independent."""
+"""Summary tables: the mean of a column in groups of rows, with an interval over independent units."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from attnlib.stats.intervals import SHARE, Estimate, proportion, ratio
 from attnlib.stats.significance import NOT_ENOUGH
 
 NUMBERS = (bool, int, float, np.bool_, np.number)
-"""What may stand for True or False, if it is 1 or 0."""
+"""Types whose values 1 and 0 count as True and False."""
 
 
 def summarise(
@@ -34,25 +34,24 @@ def summarise(
 
     Args:
         rows: one per unit, or finer.
-        by: columns to split by. Groups come in the order of their values: of categories as they are, of truth
-            values True first, of others as they appear.
+        by: columns to split by. Groups are ordered by value: categories in their own order, True before
+            False, other values in order of appearance.
         value: the column; rows where it is NaN are left out.
-        unit: says what stands or falls together, such as "sample": rows are first averaged within each. By
-            default every row is a unit.
-        whole: a column $w$: in place of the mean, $\sum_i v_i / \sum_i w_i$ over the units, as for right
-            tokens of all tokens.
-        beside: columns of which the same number stands beside, without an interval: a level of chance on the
-            same rows.
-        every: show combinations of values that have no rows, too.
-        at_least: units that there should be; where there are fewer, numbers are "not enough data".
-        confidence: of the intervals.
-        bounds: what the number of a unit can be, by default from 0 to 1; `None`: anything. They count where
-            all units are equal: see `of_equals`.
+        unit: the column that names the independent unit of each row, such as "sample"; rows are first
+            averaged within each unit. By default every row is a unit.
+        whole: a column $w$, to compute $\sum_i v_i / \sum_i w_i$ over the units in place of the mean, such as
+            right tokens of all tokens.
+        beside: columns whose means are added without an interval, such as a chance level on the same rows.
+        every: also show combinations of values that have no rows.
+        at_least: the least number of units; where there are fewer, numbers are "not enough data".
+        confidence: confidence level of the intervals.
+        bounds: the range of a unit's number, by default from 0 to 1; `None`: any number. Used only if all
+            units are equal: see `of_equals`.
 
     Returns:
-        Columns `by`, `value`, `low`, `high`, `n` (units), `beside`, and with a `unit`, `rows`. The interval
-        of truth values is Wilson's, that of numbers is by drawing units again, which of a few says too
-        little: of 2 normal ones, an interval of 95 % covers the truth in 50 %, of 5 in 82, of 10 in 90.
+        Columns `by`, `value`, `low`, `high`, `n` (units), `beside`, and with a `unit`, `rows`. Intervals are
+        Wilson's for truth values, and bootstrap over units for numbers. The bootstrap is too narrow for few
+        units: for normal numbers, a 95 % interval covers the truth in 50 % (2 units), 82 % (5) or 90 % (10).
     """
     check_columns(rows, by, value, *filter(None, (unit, whole)), *beside)
     names, table = [value, *([whole] if whole else []), *beside], []
@@ -73,14 +72,14 @@ def summarise(
 
 
 def check_columns(rows: pd.DataFrame, by: Sequence[str], *needed: str) -> None:
-    """Refuse rows that lack a column, and a `by` that is a text."""
+    """Refuse rows that lack a column, and a `by` that is a string."""
     check(not isinstance(by, str), "by must be a list of columns", by)
     missing = [name for name in (*by, *needed) if name not in rows]
     check(not missing, f"rows must have the columns {missing}", list(rows))
 
 
 def check_groups(rows: pd.DataFrame, *columns: str) -> None:
-    """Refuse rows of which it is missing what they belong to: pandas would leave them out."""
+    """Refuse rows with a missing value in the columns to group by: pandas would drop these rows."""
     for name in columns:
         check(not rows[name].isna().any(), f"{name} must be known of every row", rows[name])
 
@@ -108,7 +107,7 @@ def _estimate(
 def group_rows(
     rows: pd.DataFrame, by: Sequence[str], *, every: bool = False
 ) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
-    """The combinations of some columns' values, and their rows; with `every`, also where there are none."""
+    """The combinations of some columns' values, with their rows; with `every`, also those without rows."""
     if not by:
         yield {}, rows
         return

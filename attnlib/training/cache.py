@@ -1,4 +1,4 @@
-"""The cache of trained models."""
+"""The cache of trained models: `trained` trains a model, or loads it if it was trained before."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ def trained(
 ) -> History:
     """Train a model by `fit`, or load it if the same one was trained before.
 
-    Two trainings are the same if their cache keys are equal: a hash of the arguments and of the code (see
-    `attnlib.training.key`). A model is cached in `$ATTNLIB_CACHE/<chapter>/<key>`, or where this system keeps
-    caches. If an argument cannot be read, there is no key: a warning says so, and the model is trained at
-    every call. From a folder that cannot be written to, a finished run is read, and nothing is written.
+    Two runs are the same if their cache keys are equal. The cache key is a hash of the arguments and of the
+    code (see `attnlib.training.key`). A model is cached in `<cache>/<chapter>/<key>`, where `<cache>` is
+    `$ATTNLIB_CACHE`, or else the system's folder for caches. If an argument cannot be hashed, a warning says
+    so, and the model is trained at every call. A finished run is also loaded from a read-only folder.
 
     Args:
-        model: its weights are those to begin with; changed in place; at the end it has its best weights, is
+        model: the model, with its initial weights; changed in place. At the end it has its best weights, is
             in evaluation mode and on the plan's device.
-        batches: the data, a pure function of the step.
+        batches: returns the batch of a step; must be a pure function of the step.
         loss: see `fit`.
         plan: how to train.
-        chapter: whose model it is: the name of the folder. `None`: it is not cached.
-        valid: the batches to score the model on as `plan.evaluate_every` says.
-        score: called with the model and these; returns named values, `plan.metric` among them.
-        hooks: see `fit`. Only those with a `cache_key` may change the model. `Snapshots`, and others that
-            keep files, find them again when the run is loaded; others are not called then.
+        chapter: the chapter that the model belongs to, which names its folder. `None`: it is not cached.
+        valid: the batches to evaluate the model on, every `plan.evaluate_every` steps.
+        score: called with the model and `valid`; returns named values, `plan.metric` among them.
+        hooks: see `fit`. Only hooks with a `cache_key` may change the model. When the run is loaded, hooks
+            that keep files, such as `Snapshots`, find their files again; other hooks are not called.
         progress: show a bar and a line per evaluation.
 
     Returns:
-        The history of the run, which also knows how long it took if it was only loaded.
+        The history of the run. If the run was loaded, it still says how long training took.
 
     Raises:
         ValueError: only one of `valid` and `score` is given; see also `fit`.
@@ -77,7 +77,7 @@ def trained(
 
 @functools.cache
 def _end_with_parent() -> None:
-    """Let a process that trains for another end when that one is killed: it would train on, and then wait."""
+    """End this process when its parent process is killed: else it would train on, and then wait forever."""
 
     def watch(parent: Any) -> None:
         parent.join()

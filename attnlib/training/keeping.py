@@ -1,4 +1,4 @@
-"""Files of a run, those that hooks keep among them: whose each is stands in its header, and is checked."""
+"""Files of a run, also those that hooks keep. The header of each file names its run, and is checked."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from attnlib.training.runlog import log
 
 
 class Foreign(CheckpointError):
-    """A file is whole, but not of this run, step or kind."""
+    """A file is intact, but belongs to another run or step, or is of another kind."""
 
 
 def load_own(path: Path, run: str | None, **expected: Any) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """A file's tensors and header; `Foreign` if it is not of `run` (None: any), or not what is `expected`."""
+    """A file's tensors and header; `Foreign` if the header differs from `run` (None: any) or `expected`."""
     try:
         tensors, header = load_tensors(path)
     except FileNotFoundError:
@@ -33,7 +33,7 @@ def load_own(path: Path, run: str | None, **expected: Any) -> tuple[dict[str, Te
 
 
 def kept(path: Path, whose: Mapping[str, Any], make: Callable[[], Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """The tensors of a file; if it is not there, damaged or another one, they are made and put there."""
+    """The tensors of a file; made by `make` and saved if it is missing, damaged or not of `whose`."""
     try:
         tensors, _ = load_own(path, **{"run": None, **whose})
         return tensors
@@ -47,13 +47,13 @@ def kept(path: Path, whose: Mapping[str, Any], make: Callable[[], Mapping[str, T
 
 
 class Keeper:
-    """A hook for `fit` that keeps a file at each of some steps, in a folder inside that of the run.
+    """A hook for `fit` that writes a file at each of some steps, in a folder inside the folder of the run.
 
-    Steps are updates made; 0 is before training. `fit` says which run it is in (`join`) before anything else;
-    if a file is `missing` of the steps that an earlier call has come to, the run starts again.
+    A step is the number of updates made; 0 is before training. `fit` first calls `join` to name the run. When
+    `fit` resumes a run and a file of a step already done is `missing`, the run starts again.
     """
 
-    before = True  # of the hooks that want to see step 0: see `training.also_before`
+    before = True  # `fit` calls this hook at step 0, too: see `training.also_before`
     KIND: ClassVar[str]
     FOLDER: ClassVar[str]
 
@@ -65,11 +65,11 @@ class Keeper:
 
     @property
     def cache_key(self) -> Any:
-        """What decides its files, beside the run itself; part of the run's cache key."""
+        """What the files depend on beside the run itself; part of the run's cache key."""
         return self.steps
 
     def join(self, folder: Path | None, run: str | None, model: nn.Module) -> None:
-        """Say which run it is in: whose files it writes, and where."""
+        """Set the run that the files belong to, and the folder that they are written to."""
         if folder is None:
             raise ValueError(f"{type(self).__name__} keeps files: call fit with folder=..., or trained()")
         self.folder, self.run, self.model_class = folder / self.FOLDER, run, type(model)
@@ -83,20 +83,20 @@ class Keeper:
         raise NotImplementedError
 
     def __call__(self, event: Any) -> None:
-        """Write the files of the step, if it is one of those chosen."""
+        """Write the files of the step, if it is one of `steps`."""
         if event.step in self.steps:
             make_folder(self.home)
             self.write(event.step, event.model)
 
     @property
     def home(self) -> Path:
-        """Its folder; a `CheckpointError` before it was given to `fit` or `trained`."""
+        """The folder of the files; a `CheckpointError` if `fit` or `trained` has not yet set it."""
         if self.folder is None:
             raise CheckpointError(f"this {type(self).__name__} is of no run yet: give it to fit or trained()")
         return self.folder
 
     def missing(self, done: int) -> str | None:
-        """What is wrong with the files of the steps up to `done`, in words; `None` if nothing is."""
+        """A sentence on what is wrong with the files of the steps up to `done`; `None` if nothing is."""
         for step in (step for step in self.steps if step <= done):
             for path in self.paths(step):
                 try:
@@ -107,7 +107,7 @@ class Keeper:
 
 
 def denser_early(steps: int, n: int = 12) -> list[int]:
-    """About `n` steps from 0 to the last, the gaps growing evenly: early changes are the quick ones."""
+    """About `n` steps from 0 to `steps`; gaps grow linearly, since models change fastest at first."""
     check_at_least(1, steps=steps)
     check_at_least(2, n=n)
     return sorted({round(steps * (place / (n - 1)) ** 2) for place in range(n)})
@@ -116,8 +116,8 @@ def denser_early(steps: int, n: int = 12) -> list[int]:
 class Snapshots(Keeper):
     """A hook that keeps the model's weights at chosen steps, and reads them back as models.
 
-    For every class of models with `save` and `built`. Each is a file `step-00000400.safetensors` in the
-    folder `snapshots` of the run.
+    The model's class must have `save` and `built`. Each snapshot is a file such as
+    `step-00000400.safetensors` in the folder `snapshots` of the run.
     """
 
     KIND, FOLDER = "snapshot", "snapshots"
@@ -132,7 +132,7 @@ class Snapshots(Keeper):
         save(self.paths(step)[0], kind=self.KIND, run=self.run, step=step)
 
     def load(self) -> dict[int, Any]:
-        """The model of every step that training came to, in evaluation mode on the CPU."""
+        """The models by step, for all steps that training has reached, in evaluation mode on the CPU."""
         models = {step: self.at(step) for step in self.steps if self.paths(step)[0].exists()}
         if not models:
             raise CheckpointError(f"{self.home} holds no snapshot of steps {list(self.steps)}")

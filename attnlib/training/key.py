@@ -1,10 +1,10 @@
-"""The cache key of a training: a hash of all that decides the trained weights.
+"""The cache key of a training run: a hash of all that the trained weights depend on.
 
-Values count by their content: tensors, plain values, fields of dataclasses, attributes of a model's modules;
-other objects by their attribute `cache_key`. All code of `generators`, `models` and `training` counts by its
-source. Any other function, such as a reader's loss, counts as it was compiled, with what it encloses and the
+Tensors, plain values, fields of dataclasses and attributes of a model's modules are hashed by their content;
+other objects by their attribute `cache_key`. All code of `generators`, `models` and `training` is hashed as
+source text. Any other function, such as a user's loss, is hashed as bytecode, with its closure and the
 globals that it names: its text alone would miss a constant of another cell, and edits since the import.
-What cannot be read raises `Unreadable`: nothing is guessed.
+A value that cannot be hashed raises `Unreadable`: nothing is guessed.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from torch import nn
 from attnlib.training.plan import Plan
 
 ROOMS = ("generators", "models", "training")
-"""Packages of `attnlib` of which all code counts."""
+"""Packages of `attnlib` whose source text is part of every cache key."""
 
 
 def source_of(attnlib: Path) -> str:
-    """The SHA-256 of all code of `ROOMS`."""
+    """The SHA-256 of the source text of all packages in `ROOMS`."""
     files = [file for room in ROOMS for file in sorted((attnlib / room).rglob("*.py"))]
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 SOURCE = source_of(Path(__file__).parents[1])
-"""Read at import: what is edited later is not what runs."""
+"""Read at import: later edits of the files are not the code that runs."""
 
 COMPILED = ("co_code", "co_exceptiontable", "co_names", "co_varnames", "co_argcount", "co_flags")
 
 
 class Unreadable(ValueError):
-    """Something that decides the weights cannot be read, so that the training has no cache key."""
+    """A value that the weights depend on cannot be hashed, so that the run has no cache key."""
 
 
 def key_parts(
@@ -57,7 +57,7 @@ def key_parts(
     score: Callable[..., Any] | None = None,
     hooks: Iterable[Any] = (),
 ) -> dict[str, str]:
-    """What decides the trained weights, each part as a hash; arguments are those of `trained`."""
+    """The hash of each part that the trained weights depend on; arguments are those of `trained`."""
     kinds = {type(part) for part in model.modules()}
     packages = sorted({"torch", *(kind.__module__.partition(".")[0] for kind in kinds)})
     asked = {
@@ -80,11 +80,11 @@ def key_parts(
 
 
 def digest(value: Any) -> str:
-    """The SHA-256 of what a value holds, the same in every process."""
+    """The SHA-256 of the content of a value, the same in every process."""
     reading = _Reading()
     try:
         total, found = reading.digest(value), list[tuple[str, str]]()
-        for name, each in reading.used:  # which grows meanwhile
+        for name, each in reading.used:  # the list grows meanwhile
             found.append((name, reading.digest(each)))
     except RecursionError as error:
         raise Unreadable("something holds itself") from error
@@ -92,7 +92,7 @@ def digest(value: Any) -> str:
 
 
 class _Reading:
-    """Hashes values, and collects what their code uses by name, each once: code may use itself."""
+    """Hashes values, and collects the objects that their code names, each once (code may be recursive)."""
 
     def __init__(self) -> None:
         self.used: list[tuple[str, Any]] = []
@@ -109,7 +109,7 @@ class _Reading:
         return total.hexdigest()
 
     def add(self, total: Any, value: Any) -> None:
-        """Update a hash by what a value holds."""
+        """Update a hash with the content of a value."""
         value = _unwrapped(value)
         if value is None or isinstance(value, bool | int | float | complex | str | bytes | PurePath):
             total.update(f"{type(value).__name__} {value!r};".encode())
@@ -148,7 +148,7 @@ class _Reading:
             self.add(total, _of_model(value))
         elif hasattr(value, "cache_key"):
             self.add(total, (type(value), value.cache_key))
-        elif hasattr(value, "to_dict"):  # Hugging Face's settings
+        elif hasattr(value, "to_dict"):  # a Hugging Face configuration
             kernel = getattr(value, "_attn_implementation", None)
             self.add(total, (type(value), {**value.to_dict(), "_name_or_path": None}, kernel))
         elif dataclasses.is_dataclass(value):
@@ -158,7 +158,7 @@ class _Reading:
             raise Unreadable(f"a {_named(type(value))} has no content that a cache key could be made of")
 
     def add_function(self, total: Any, value: types.FunctionType) -> None:
-        """By name and by what it encloses; unless it is a library's, also as it was compiled."""
+        """Hash a function by its name and closure, and by its bytecode unless it belongs to a library."""
         try:
             enclosed = [cell.cell_contents for cell in value.__closure__ or ()]
         except ValueError as error:
@@ -169,7 +169,7 @@ class _Reading:
             self.add_code(total, value.__code__, value.__globals__ if _is_own(home) else {})
 
     def add_code(self, total: Any, code: types.CodeType, around: dict[str, Any]) -> None:
-        """As it was compiled; of what it names in its module, `around`, the content is collected."""
+        """Hash bytecode, and collect the objects that it names in `around`, the globals of its module."""
         self.add(total, [getattr(code, name) for name in COMPILED])
         for each in code.co_consts:
             if isinstance(each, types.CodeType):
@@ -183,7 +183,7 @@ class _Reading:
                 self.use_named((id(around), step.argval), around[step.argval], code.co_names)
 
     def use_named(self, key: Any, value: Any, names: Sequence[str], inside: tuple[Any, ...] = ()) -> None:
-        """Collect what code calls by a name; of a module of the reader's what it calls of that."""
+        """Collect an object that code names; of a user's module, the attributes that the code names."""
         if not isinstance(value, types.ModuleType):
             self.use(key, str(key[-1]), value)
         elif value not in inside and _is_own(value.__name__):
@@ -193,19 +193,19 @@ class _Reading:
 
 
 def _of_model(model: nn.Module) -> list[Any]:
-    """A model by its weights, by which of them learn, and by all that its modules hold."""
+    """What a model is hashed by: its weights, which of them are trained, and the state of its modules."""
     learns = [(name, weight.requires_grad) for name, weight in model.named_parameters()]
     held = [(name, type(part), _held(part)) for name, part in model.named_modules()]
     return [held, learns, dict(model.state_dict()), dict(model.named_buffers())]
 
 
 _NOT_HELD = {*vars(nn.Module()), "name_or_path", "_flat_weights", "_flat_weight_refs"}
-"""What every module has; where Hugging Face's was read from; torch's own references to weights."""
+"""Attributes not hashed: those of every module, the path of a Hugging Face model, references to weights."""
 
 
 def _held(part: nn.Module) -> list[Any]:
-    """What a module holds beside weights and modules: attributes, its settings among them, and hooks."""
-    hidden = "_" if _is_library(type(part).__module__) else ()  # caches: references to weights, say
+    """The attributes (such as settings) and hooks of a module, without its weights and submodules."""
+    hidden = "_" if _is_library(type(part).__module__) else ()  # caches, such as references to weights
     attributes = {
         name: value
         for name, value in vars(part).items()
@@ -216,7 +216,7 @@ def _held(part: nn.Module) -> list[Any]:
 
 
 def _members(kind: type) -> list[Any]:
-    """A class by those above it, its methods and what else stands in it, but for what Python makes."""
+    """What a class is hashed by: its base classes and its members, without those that Python generates."""
     found: list[Any] = [*kind.__mro__[1:]]
     for name, member in vars(kind).items():
         inner: Any = member
@@ -243,7 +243,7 @@ def _of_module(function: types.BuiltinFunctionType) -> bool:
 
 
 def _unwrapped(value: Any) -> Any:
-    """What lies under the wrappers of libraries, which only check or cache; a reader's own do more."""
+    """The function inside decorators of libraries, which only check or cache; a user's decorators stay."""
 
     def stays(each: Any) -> bool:
         return isinstance(each, types.FunctionType) and not _is_library(each.__globals__.get("__name__", ""))
@@ -252,14 +252,14 @@ def _unwrapped(value: Any) -> Any:
 
 
 def _is_own(module: str) -> bool:
-    """Whether a module is neither a library's nor in `ROOMS`, of which all code counts anyway."""
+    """Whether a module belongs neither to a library nor to `ROOMS`, whose source is hashed anyway."""
     rooms = tuple(f"attnlib.{room}." for room in ROOMS)
     return not _is_library(module) and not f"{module}.".startswith(rooms)
 
 
 @functools.cache
 def _is_library(module: str) -> bool:
-    """Whether a module is Python's, or lies where packages are installed."""
+    """Whether a module is of the standard library, or lies in a folder of installed packages."""
     name = module.partition(".")[0]
     if name in ("__main__", "attnlib") or name in sys.stdlib_module_names:
         return name in sys.stdlib_module_names

@@ -1,7 +1,7 @@
-"""One training loop for every model of the book, in the order a reader would write it.
+"""The training loop, the same for every model of the book.
 
-It can be killed at any moment and goes on to bit-identical weights (on a CPU), because the data are a pure
-function of the step and because everything else that a step depends on is in the last checkpoint.
+A run may be killed at any moment. When resumed, it ends with bit-identical weights (on a CPU): the data are a
+pure function of the step, and the last checkpoint holds everything else that a step depends on.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Event:
 
     Attributes:
         step: updates made so far: 1 after the first; 0 before it (see `also_before`).
-        model: with the new weights; `p.grad` still holds the gradient that changed them (after clipping).
-        batch: what the update was made from; `None` at step 0.
-        losses: what `loss` returned for it, detached, still on the device; empty at step 0.
+        model: the model with its new weights; `p.grad` still holds the (clipped) gradient of the update.
+        batch: the batch of the update; `None` at step 0.
+        losses: what `loss` returned for this batch, detached, still on the device; empty at step 0.
         lr: the learning rate of the update.
     """
 
@@ -50,7 +50,7 @@ Hook = Callable[[Event], object]
 
 
 def also_before(hook: Hook) -> Hook:
-    """Mark a hook that also wants to see the model before training, at step 0; usable as a decorator."""
+    """Mark a hook to be called before training, too, at step 0; usable as a decorator."""
     hook.before = True  # type: ignore[attr-defined]
     return hook
 
@@ -74,37 +74,37 @@ def fit(
     1. `batch = batch_at(s).to(device)`;
     2. `loss(model, batch)` with the model in training mode;
     3. old gradients are dropped, new ones computed;
-    4. they are clipped, if `plan.clip`;
+    4. the gradients are clipped, if `plan.clip` is not 0;
     5. the optimizer updates the weights;
-    6. the learning rate moves on (all schedules but "plateau");
+    6. the learning-rate schedule makes a step (all schedules but "plateau");
     7. each of `hooks`, in order, is called with an `Event` whose `step` is $s + 1$: the updates made so far;
     8. when $s + 1$ is a multiple of `plan.evaluate_every`, and after the last step: `evaluate(model)` in
        evaluation mode, without gradients and without touching the random numbers of training; the "plateau"
-       schedule looks at the metric; a row is added to the history; `last.safetensors`, all that going on
-       takes, and `history.csv` are written; the run ends if `plan.stop_at` has been met. At the end there is
-       `best.safetensors`, with the best weights and the history, in place of `last`.
+       schedule reads the metric; a row is added to the history; `last.safetensors` (the checkpoint to resume
+       from) and `history.csv` are written; the run ends if `plan.stop_at` has been met. At the end,
+       `best.safetensors`, with the best weights and the history, replaces `last.safetensors`.
 
-    Hooks marked by `also_before` are called once more before all that, with step 0. A run that goes on from
-    a checkpoint calls hooks for the steps after it, so one that collects should be a `Keeper`, which writes
-    to the run's folder.
+    Hooks marked by `also_before` are also called before the first step, with step 0. A resumed run calls
+    hooks only for the steps after its checkpoint. A hook that collects values should therefore be a `Keeper`,
+    which writes them to the run's folder.
 
-    Ctrl-C ends the run early but well: the best model so far is loaded, `interrupted` is set, and the same
-    call goes on from the last evaluation another day.
+    Ctrl-C ends the run early: the best model so far is loaded, `interrupted` is set in the history, and the
+    same call later resumes from the last evaluation.
 
     Args:
         model: changed in place, and moved to the plan's device.
-        batch_at: the data, a pure function of the step: that is what makes a resumed run exact.
+        batch_at: returns the batch of a step; must be a pure function, so that a resumed run is exact.
         loss: returns a scalar, or a dictionary of scalars of which "loss" is minimised and all are logged.
         plan: how to train.
         evaluate: returns named values, `plan.metric` among them. Without it the latest model is the best.
         folder: where checkpoints, history.csv, log.txt and TensorBoard's events go. If it already holds a run
-            with the same plan and model, that run goes on; if it is finished, its best model is loaded, and
-            nothing is computed or written. What is damaged there is said in one line, and the run starts
-            again. `None`: nothing is written.
+            with the same plan and model, that run is resumed; if it is finished, its best model is loaded,
+            and nothing is computed or written. If a file there is damaged, a warning says so, and the run
+            starts again. `None`: nothing is written.
         hooks: called with an `Event` after every step.
         progress: show a bar and a line per evaluation.
-        key: what the run is known by, as `trained` finds it: the folder is its own, and what is in there of
-            another run is said and made again. Without it the run is known by its plan and model.
+        key: the cache key of the run, as `trained` computes it. The folder then belongs to this key: another
+            run in it gives a warning and is replaced. By default a run is identified by its plan and model.
 
     Returns:
         The history of the run, including what happened before it was resumed.
@@ -120,7 +120,7 @@ def fit(
     device, bf16 = plan.torch_device(), plan.precision == "bf16"
     folder = None if folder is None else Path(folder)
     with contextlib.ExitStack() as stack:
-        # Whatever the caller draws from torch's generators later does not depend on this run.
+        # Random states are restored at the end: the caller's later draws do not depend on this run.
         stack.enter_context(seeded(plan.seed, device))
         keepers = [hook for hook in hooks if isinstance(hook, Keeper)]
         run = Run(model.to(device), plan, device, evaluate, folder, keepers, key)

@@ -25,7 +25,7 @@ class TokenLoss:
     `attention_weight`, and $E$ the `attention_error`, left out where a batch has no target attention.
 
     Attributes:
-        attention_weight: w; with 0 the attention is not even computed.
+        attention_weight: $w$; with 0 the model does not compute attention weights for the loss.
         as_published: see `attention_error`.
     """
 
@@ -33,7 +33,7 @@ class TokenLoss:
     as_published: bool = field(default=False, kw_only=True)
 
     def __call__(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
-        """`loss` (L), `cross_entropy`, and E, if any, as `attention`."""
+        """The scalars `loss` (L), `cross_entropy`, and `attention` (E), if E is part of the loss."""
         supervised = bool(batch.target_attention) and self.attention_weight > 0
         output, cross_entropy = _called(model, batch, attention=supervised)
         if not supervised:
@@ -49,21 +49,21 @@ token_loss = TokenLoss
 
 @dataclass(frozen=True)
 class ReferenceLoss:
-    r"""A loss for `fit`: cross entropy of the targets, plus how little of the attention is on the reference.
+    r"""A loss for `fit`: cross entropy, plus the negative log attention mass on the reference keys.
 
     $$L = -\tfrac{1}{|T|} \sum_{t \in T} \log p(y_t)
           - \tfrac{w}{|R|} \sum_{r \in R} \log \sum_k S_{rk} \bar A_{rk}$$
 
     with $w$ the `weight`, $T$ the tokens whose target is not `IGNORE`, $R$ the rows (queries) of all samples
-    with at least one reference key, $S$ the batch's 0/1 `reference` and $\bar A$ the mean attention of the
-    chosen heads, all if None. Which of its reference keys a row prefers is left to the model.
+    with at least one reference key, $S$ the batch's 0/1 `reference` and $\bar A$ the mean attention of
+    `heads` (None: all heads). The loss does not say how a row divides this mass among its reference keys.
     """
 
     weight: float | int
     heads: Sequence[Head] | None = None
 
     def __call__(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
-        """`loss` (L), `cross_entropy`; with a reference and w > 0 also the mean over R, as `attention`."""
+        """The scalars `loss` (L), `cross_entropy`; with a reference and w > 0, `attention` (mean over R)."""
         reference = batch.reference if self.weight > 0 else None
         output, cross_entropy = _called(model, batch, attention=reference is not None)
         if reference is None:
@@ -71,7 +71,7 @@ class ReferenceLoss:
         attentions = stacked_attentions(output)
         mean = attentions.mean((1, 2)) if self.heads is None else _of_heads(self.heads, attentions).mean(1)
         rows = reference.any(-1)
-        asked = rows.flatten().nonzero()[:, 0]  # as a mask, rows would be waited for on the way back, too
+        asked = rows.flatten().nonzero()[:, 0]  # a mask as index would make the backward pass wait, too
         mass = (mean * reference).sum(-1).flatten()[asked]
         error = -mass.clamp(min=torch.finfo(mass.dtype).tiny).log().sum() / rows.sum().clamp(min=1)
         total = cross_entropy + self.weight * error
@@ -82,14 +82,14 @@ reference_loss = ReferenceLoss
 
 
 def _called(model: nn.Module, batch: Batch, attention: bool) -> tuple[Any, Tensor]:
-    """What a model gives, with attention if that is wanted, and the cross entropy of the targets."""
+    """The output of a model, with attention if requested, and the cross entropy of the targets."""
     output = model(**batch.inputs, **({"output_attentions": True} if attention else {}))
     logits, targets = output.logits.flatten(0, 1), batch.target_ids.flatten()
     return output, F.cross_entropy(logits, targets, ignore_index=IGNORE)
 
 
 def stacked_attentions(output: Any) -> Float[Tensor, "batch layer head query key"]:
-    """The attention that a model returned: our own as it is, Hugging Face's tuple of layers as one tensor."""
+    """The attention in a model's output, as one tensor; Hugging Face models return a tuple of layers."""
     attentions = getattr(output, "attentions", None)
     if attentions is None or (not torch.is_tensor(attentions) and any(a is None for a in attentions)):
         raise ValueError(
@@ -102,7 +102,7 @@ def stacked_attentions(output: Any) -> Float[Tensor, "batch layer head query key
 def _of_heads(
     heads: Collection[Head], attentions: Float[Tensor, "batch layer head query key"]
 ) -> Float[Tensor, "batch some query key"]:
-    """The attention of some heads, without waiting for the device, as it would for lists as indices."""
+    """The attention of some heads. Does not wait for the device, as indexing by lists would."""
     _, n_layers, n_heads, _, _ = attentions.shape
     for layer, head in heads:
         if not (0 <= layer < n_layers and 0 <= head < n_heads):
@@ -118,21 +118,21 @@ def attention_error(
     *,
     as_published: bool = False,
 ) -> Float[Tensor, ""]:
-    r"""How far heads look from where they should (Weiss et al. 2021, *Thinking Like Transformers*).
+    r"""Squared error of attention from its target (Weiss et al. 2021, *Thinking Like Transformers*).
 
     $$E = \tfrac{1}{|R|} \sum_{r \in R} \sum_k (A_{rk} - P_{rk})^2, \quad
       P_{rk} = \frac{S_{rk} + \epsilon}{\sum_j (S_{rj} + \epsilon)}, \quad \epsilon = 10^{-8}$$
 
     with $R$ the rows (queries) of all samples and supervised heads, $A$ the attention and $S$ the 0/1 target;
-    rows and keys $k$, $j$ are real tokens only, and a row of $S$ without a 1 asks for uniform attention. $E$
-    is between 0 and 2, whatever the length.
+    rows and keys $k$, $j$ are real tokens only, and the target of a row of $S$ without a 1 is uniform
+    attention. $E$ is between 0 and 2 at any length.
 
     Args:
-        attentions: A, before dropout (the authors' code takes it after, which adds noise to the target).
-        targets: S of each supervised head.
+        attentions: $A$, before dropout (the authors' code takes it after dropout, which adds noise).
+        targets: $S$ of each supervised head.
         real: True for tokens, False for padding.
         as_published: the mean over the $n^2$ entries of each head of each sample, as in the authors' code.
-            That divides a sample's error by its length n once more, so attention counts less in long samples.
+            This divides a sample's error by its length $n$ once more, so that long samples count less.
     """
     pairs = (real[:, None, :] & real[:, :, None])[:, None]  # batch, head, query, key
     wanted = (torch.stack(list(targets.values()), dim=1) + 1e-8) * pairs
@@ -145,10 +145,10 @@ def attention_error(
 
 @torch.no_grad()
 def score_samples(model: nn.Module, batches: Iterable[Any]) -> Int64[Tensor, "sample 2"]:
-    """Right tokens, and tokens asked for, of every sample, on the CPU: what accuracies are made of.
+    """The numbers of right tokens and of tokens with a target, for every sample, on the CPU.
 
-    The model gives `logits` [batch token class]; it is called in evaluation mode, on the device it is on, and
-    left in the mode it had. A sample that asks for nothing counts as 0 of 0.
+    The model must return `logits` [batch token class]. It is called in evaluation mode, on its own device,
+    and then has its former mode again. A sample without targets counts as 0 of 0.
     """
     device = next(model.parameters()).device
     rows = [torch.zeros(0, 2, dtype=torch.int64, device=device)]
@@ -167,10 +167,10 @@ def token_scores(model: nn.Module, batches: Iterable[Any]) -> dict[str, float]:
 
     Args:
         model: see `score_samples`.
-        batches: every token, and every sample, counts the same whatever batch it is in.
+        batches: batches of samples; all tokens, and all samples, have equal weight across batches.
 
     Returns:
-        `accuracy` and `exact_match`, in [0, 1]; NaN if nothing is predicted.
+        `accuracy` and `exact_match`, in [0, 1]; NaN if no token has a target.
     """
     right, asked = score_samples(model, batches).T
     whole = (right == asked)[asked > 0].cpu().double()

@@ -1,9 +1,9 @@
-"""A `Transformer` on texts of mixed lengths without most of their padding: laid end to end, in groups.
+"""Sequence packing: a `Transformer` on texts of mixed lengths, without most of their padding.
 
-The rows of a batch are sorted by length and cut into groups, each padded to its own longest. What acts on
-every token alone (embedding, linear layers, norms, feed-forward blocks) runs once, on all groups laid end to
-end; attention runs group by group. Rows of a batch know nothing of each other, so logits and gradients are
-those of the plain pass. Of 50 texts of 1 to 100 tokens, some 54 % of the tokens of the padded batch are left.
+The rows of a batch are sorted by length and cut into groups, each padded to its longest row. Operations on
+single tokens (embedding, linear layers, norms, feed-forward blocks) run once, on all groups laid end to end;
+attention runs group by group. The rows of a batch do not interact, so logits and gradients equal those of the
+plain pass. For 50 texts of 1 to 100 tokens, about 54 % of the tokens of the padded batch remain.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from attnlib.models.transformer import Transformer
 from attnlib.training.objectives import attention_error
 
 GROUP = 4
-"""Rows of a group. Smaller groups leave less padding, but call attention more often; measured."""
+"""Rows per group, chosen by timing: smaller groups have less padding, but more calls of attention."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,9 +33,9 @@ class Packing:
 
     Attributes:
         rows: which rows of the batch each group holds, shortest first.
-        masks: of each group, True for tokens, False for the padding that is left.
-        laid: where each token that is laid stands in the flattened batch.
-        places: the position of each token that is laid in its text.
+        masks: for each group [row token], True for tokens, False for the remaining padding.
+        laid: the index in the flattened batch of each packed token (remaining padding included).
+        places: the position of each packed token in its text.
     """
 
     rows: list[Int64[Tensor, " _"]]
@@ -45,7 +45,7 @@ class Packing:
 
     @classmethod
     def of(cls, attention_mask: Bool[Tensor, "batch token"], group: int = GROUP) -> Packing:
-        """The packing of a batch that is padded on the right; its last group has the rows that are left."""
+        """The packing of a batch that is padded on the right; its last group may have fewer rows."""
         check_at_least(1, group=group)
         fits = not (attention_mask[:, 1:] & ~attention_mask[:, :-1]).any()
         check(fits, "attention_mask must be padding on the right only", attention_mask)
@@ -58,16 +58,17 @@ class Packing:
         return cls(rows, masks, torch.cat(row_of) * width + torch.cat(places), torch.cat(places))
 
     def lay(self, padded: Shaped[Tensor, "batch token ..."]) -> Shaped[Tensor, "laid ..."]:
-        """What a padded batch holds for each token that is laid."""
+        """The values of a padded batch at the packed tokens."""
         return padded.flatten(0, 1)[self.laid]
 
 
 @dataclass(frozen=True, eq=False)
 class PackedOutput:
-    """What a packed pass gives.
+    """The output of a packed pass.
 
     Attributes:
-        attentions: of each group, softmax weights before dropout, [row layer head query key].
+        logits: the scores of all classes at each packed token.
+        attentions: for each group, softmax weights before dropout, [row layer head query key].
     """
 
     logits: Float[Tensor, "laid class"]
@@ -81,10 +82,10 @@ def packed_pass(
     *,
     output_attentions: bool = False,
 ) -> PackedOutput:
-    """Score every class at every token that is laid, as the plain pass does, causal or not.
+    """Score every class at every packed token, with the same result as the plain pass, causal or not.
 
-    With dropout it draws other random numbers. In bf16 (under torch's autocast) on a CPU, attention is
-    formed: the fused kernel is slower there.
+    Dropout draws other random numbers than in the plain pass. In bf16 (under torch's autocast) on a CPU, the
+    attention matrix is computed explicitly: the fused kernel is slower there.
     """
     longest = packing.masks[-1].shape[1]
     most = model.config.max_length
@@ -103,9 +104,9 @@ def packed_pass(
 
 
 class _ByGroup:
-    """Stands in place of a model's attention: the laid tokens' attention, one group after another.
+    """Replaces a model's attention function: attention of the packed tokens, one group after another.
 
-    Groups are split off and joined, not sliced: the way back through a slice fills a whole tensor with zeros.
+    Groups are split and concatenated, not sliced: the backward pass of a slice fills a tensor with zeros.
     """
 
     def __init__(self, masks: list[Bool[Tensor, "_ _"]]) -> None:
@@ -142,9 +143,9 @@ class _ByGroup:
 
 @dataclass(frozen=True)
 class PackedLoss:
-    """`TokenLoss` of a `Transformer`, with the same numbers but for rounding, of tokens laid end to end.
+    """`TokenLoss` of a `Transformer`, computed on packed tokens; equal to `TokenLoss` up to rounding.
 
-    (Batches *drawn* of like length leave out padding too, but models learn less from as many of them.)
+    (Batches of texts of similar length would save padding too, but models learn less from as many batches.)
     """
 
     attention_weight: float | int = 0.0
@@ -170,7 +171,7 @@ class PackedLoss:
         return {"loss": total, "cross_entropy": cross_entropy, "attention": error}
 
     def _error(self, batch: Batch, packing: Packing, attentions: list[Tensor]) -> Tensor:
-        """`attention_error` of the batch: a mean over samples as published, else over tokens."""
+        """`attention_error` of the batch: the mean over samples if `as_published`, else over tokens."""
         counted, errors = list[Any](), list[Tensor]()
         for rows, mask, of_group in zip(packing.rows, packing.masks, attentions, strict=True):
             n = mask.shape[1]

@@ -1,4 +1,4 @@
-"""How a model is trained (`Plan`), and what came of it (`History`)."""
+"""The settings of a training run (`Plan`) and its results (`History`)."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ from attnlib.models.devices import pick_device
 
 @dataclass(frozen=True, config={"extra": "forbid"})
 class Plan:
-    """How to train. Wrong settings raise a `ValueError` that says what is allowed.
+    """The settings of a training run. Wrong settings raise a `ValueError` that says what is allowed.
 
     Attributes:
         steps: updates of the weights.
-        learning_rate: its highest value.
-        schedule: how the learning rate moves: "constant"; "onecycle" (torch's OneCycleLR over all steps);
+        learning_rate: the highest learning rate.
+        schedule: how the learning rate changes: "constant"; "onecycle" (torch's OneCycleLR over all steps);
             "exponential" (times `gamma` every `epoch_steps` steps); "plateau" (times `gamma` when
             `plateau_patience` evaluations in a row have not improved on the best).
-        warmup: steps before the learning rate is at its highest: a straight line for "constant" and
-            "exponential", the rising phase of "onecycle", at its highest in the last of them (where 0 means
-            torch's 30 % of the steps).
+        warmup: steps until the learning rate is at its highest. For "constant" and "exponential" it rises
+            linearly; for "onecycle" this is the rising phase, whose last step has the highest rate (0 means
+            30 % of the steps, as in torch).
         gamma: see `schedule`.
         epoch_steps: see `schedule`.
         plateau_patience: see `schedule`.
-        plateau_of: which of the evaluation's values "plateau" goes by, the lower the better; by default what
-            is best, as `metric` says.
-        optimizer: "adam" (weight decay is added to the gradient) or "adamw" (it is not).
+        plateau_of: the evaluation's value that "plateau" monitors, the lower the better; by default
+            `metric`, with `higher_is_better`.
+        optimizer: "adam" (weight decay is added to the gradient) or "adamw" (weight decay is decoupled).
         betas: decay of Adam's two moving averages; "onecycle" cycles the first one, as torch does.
         weight_decay: see `optimizer`.
         clip: largest norm of the gradient of all weights together; 0: unlimited.
-        evaluate_every: steps between evaluations, which is also where checkpoints are written.
-        metric: which of the evaluation's values decides what is best.
-        higher_is_better: and whether best means highest or lowest.
-        stop_at: stop early when the metric is at least (lowest: at most) this ...
-        patience: ... in so many evaluations in a row.
-        seed: of dropout, and of all else that torch draws at random; the initial weights are the caller's.
-        device: "cpu", "cuda", "cuda:1", "mps"; "auto": the first GPU that there is, else cpu.
-        precision: "float32", or "bf16": torch's autocast (weights stay float32). For a GPU, or a processor
-            with AVX-512: others multiply in bf16 20 times slower than in float32.
+        evaluate_every: steps between evaluations; a checkpoint is written at each.
+        metric: the evaluation's value that decides which model is best.
+        higher_is_better: whether the best metric is the highest or the lowest.
+        stop_at: stop early when the metric is at least this (at most, if lower is better) ...
+        patience: ... in this many evaluations in a row.
+        seed: seed of dropout and of all else that torch draws; the caller makes the initial weights.
+        device: "cpu", "cuda", "cuda:1", "mps"; "auto": the first available GPU, else the CPU.
+        precision: "float32", or "bf16": torch's autocast (weights stay float32). Use "bf16" on a GPU, or on a
+            processor with AVX-512; other processors multiply in bf16 20 times slower than in float32.
         log_every: steps between updates of the bar, TensorBoard, and checks that the loss is finite.
         tensorboard: write events to `folder/tensorboard`.
     """
@@ -83,30 +83,30 @@ class Plan:
         return self
 
     def settings(self) -> dict[str, Any]:
-        """All that decides the weights, the device by its type: with equal settings, runs are the same."""
+        """The settings that the weights depend on, with the device by its type, for the cache key."""
         free = ("log_every", "tensorboard", *["plateau_of"] * (not self.plateau_of))
         settings = {name: value for name, value in asdict(self).items() if name not in free}
         return settings | {"device": pick_device(self.device, here=False).type}
 
     def torch_device(self) -> torch.device:
-        """The device that `device` means here."""
+        """The torch device that `device` means on this machine."""
         return pick_device(self.device)
 
 
 @plain_dataclass
 class History:
-    """What happened in a run, one row per evaluation.
+    """The results of a run, one row per evaluation.
 
     Attributes:
-        rows: step; the evaluation's values; every loss, as a mean over the steps since the row before; lr;
-            seconds spent so far, those before a kill included.
-        metric: the value that decides what is best; `None` if the run has no evaluation.
-        higher_is_better: whether best is highest.
+        rows: step; the evaluation's values; every loss, as a mean over the steps since the previous row; lr;
+            seconds of training so far, earlier sessions included.
+        metric: the value that decides which model is best; `None` if the run has no evaluation.
+        higher_is_better: whether the best metric is the highest.
         interrupted: whether Ctrl-C ended the run.
-        steps: updates made, by Ctrl-C or the end; of a run that is loaded, those that it was trained for.
-        seconds: that training took, earlier sessions included, and also where this call has only loaded it.
-        finished: whether the plan is done. Only then a result is one of the plan.
-        folder: where it is kept, if it is.
+        steps: updates made until the run ended or was interrupted, also if this call only loaded the run.
+        seconds: the time of training, earlier sessions included, also if this call only loaded the run.
+        finished: whether the plan is done. Only then do the results count as those of the plan.
+        folder: the folder of the run; `None` if nothing is written.
     """
 
     rows: list[dict[str, Any]] = field(default_factory=list)
@@ -142,7 +142,7 @@ class History:
         return next((row[self.metric] for row in self.rows if row["step"] == self.best_step), None)
 
     def ended(self, plan: Plan) -> bool:
-        """Whether the plan is done: all its steps, or the metric at `stop_at` often enough."""
+        """Whether the plan is done: all steps are made, or `stop_at` was met `patience` times in a row."""
         if self.rows and self.rows[-1]["step"] >= plan.steps:
             return True
         if plan.stop_at is None or len(self.rows) < plan.patience:

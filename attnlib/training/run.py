@@ -1,4 +1,4 @@
-"""The state of a training run: what it carries from step to step, and how it gets to disk and back."""
+"""The state of a training run between steps, and how it is saved and restored."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ Evaluation = Callable[[nn.Module], dict[str, float]]
 
 @dataclass(eq=False)
 class Run:
-    """What a run carries from step to step, and how it gets to disk and back.
+    """The state of a training run between steps, and how it is saved and restored.
 
-    While it trains, `last` has its state, and the best weights so far: one file, so that a kill leaves the
-    one of an evaluation or of the next. When it is done, `best` has the best weights and the history, and
-    `last` goes. `evaluation` and `given_key` are `evaluate` and `key` of `fit`.
+    During training, `last.safetensors` holds the state and the best weights so far, in one file: after a kill
+    it is that of one evaluation as a whole. At the end, `best.safetensors` holds the best weights and the
+    history, and `last` is deleted. `evaluation` and `given_key` are `evaluate` and `key` of `fit`.
     """
 
     model: nn.Module
@@ -46,7 +46,7 @@ class Run:
     given_key: str | None
 
     def __post_init__(self) -> None:
-        """Make what the plan says, and tell the keepers which run they are in."""
+        """Make the optimizer and the schedule of the plan, and call `join` of the keepers."""
         model, plan, evaluation = self.model, self.plan, self.evaluation
         self.settings = as_json({**plan.settings(), "evaluate": evaluation is not None})
         shapes = [(name, list(weight.shape)) for name, weight in model.state_dict().items()]
@@ -67,16 +67,16 @@ class Run:
             keeper.join(self.folder, self.key, model)
 
     def is_done(self) -> bool:
-        """Whether the folder holds this run, finished: then it is taken up. Nothing is written, or said."""
+        """Whether the folder holds this run, finished; if so, load it. Nothing is written or logged."""
         try:
             return self.folder is not None and self._take_up(unfinished=False)
         except CheckpointError:
             return False
 
     def go_on(self) -> None:
-        """Take up what the folder holds of this run; anything else is said, and cleared.
+        """Resume this run from the folder; log and delete checkpoints that are damaged or of another run.
 
-        In a folder of the caller's own (without `key`), another run's is an error, and stays.
+        In a folder of the caller's own (without `key`), files of another run raise `Foreign`, and are kept.
         """
         try:
             if self.folder is not None and self._take_up():
@@ -108,7 +108,7 @@ class Run:
         return True
 
     def _restore(self, tensors: dict[str, Tensor], header: dict[str, Any]) -> None:
-        """The reverse of `_state`, into objects made from the same plan."""
+        """Load what `_state` returned into the model, optimizer, schedule and random generators."""
         self.model.load_state_dict(_under(tensors, "model/"))
         state: dict[int, dict[str, Tensor]] = {}
         for name, value in _under(tensors, "optimizer/").items():
@@ -141,14 +141,14 @@ class Run:
         return self.optimizer.param_groups[0]["lr"]
 
     def note(self, step: int, losses: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Keep the losses of a step, on the device: reading them now would make the loop wait for it."""
+        """Keep the losses of a step on the device: reading them now would make the loop wait for the GPU."""
         self.history.steps = step
         losses = {name: value.detach() for name, value in losses.items()}
         self.waiting.append((step, losses))
         return losses
 
     def read_losses(self) -> dict[str, float]:
-        """Read the losses noted since the last reading, check them, add them up; return each one's latest."""
+        """Check the losses noted since the last reading, add them to the sums, return the latest of each."""
         latest = {}
         for name in dict.fromkeys(name for _, losses in self.waiting for name in losses):
             steps = [step for step, losses in self.waiting if name in losses]
@@ -182,14 +182,14 @@ class Run:
         best = self.best
         if improved := known.best_step == step:
             best = {name: value.clone() for name, value in on_cpu(self.model.state_dict()).items()}
-        self.best, self.history.rows = best, known.rows  # together: Ctrl-C finds both or neither
+        self.best, self.history.rows = best, known.rows  # together: Ctrl-C must not come between the two
         self.history.finished = self.history.ended(self.plan)
         log.info("%s", ", ".join(f"{name} {value:.6g}" for name, value in row.items()))
         self._save(improved)
         return row
 
     def interrupt(self) -> None:
-        """Note that Ctrl-C ended the run, and what it had come to."""
+        """Record in the history that Ctrl-C ended the run, and save the best weights so far."""
         self.history.interrupted = True
         self.history.seconds = time.perf_counter() - self.started
         log.warning(
@@ -230,7 +230,7 @@ class Run:
         write_atomically(self.folder / TABLE, self.history.table.to_csv(index=False).encode())
 
     def _state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """All that the next training step depends on, apart from its data: tensors, and the rest as JSON."""
+        """The state that the next step depends on, without the data: tensors, and a JSON-able rest."""
         tensors = {f"model/{name}": weight for name, weight in self.model.state_dict().items()}
         state = self.optimizer.state_dict()
         for index, values in state["state"].items():
@@ -284,7 +284,7 @@ def _schedule(plan: Plan, optimizer: torch.optim.Optimizer) -> Any:
 
 
 def best_of(state: dict[str, Tensor], header: dict[str, Any]) -> dict[str, Tensor] | None:
-    """The best weights so far, of what `last` holds; `None` if there are none yet."""
+    """The best weights so far in the content of `last.safetensors`; `None` if there are none yet."""
     if header["best_step"] is None:
         return None
     prefix = "model/" if header["best_step"] == header["step"] else "best/"

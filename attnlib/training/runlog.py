@@ -1,4 +1,4 @@
-"""Where a run leaves word of itself: console, log.txt, TensorBoard; and the lock on its folder."""
+"""Logging of a run, to the console, log.txt and TensorBoard; and the lock on its folder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ log = logging.getLogger("attnlib.training")
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Let one run at a time into a folder: a second one waits, and then finds the work done."""
+    """Lock a folder for one process: a second process waits, and then finds the run finished."""
     lock = FileLock(folder / ".lock")
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -47,7 +47,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def logging_to(folder: str | Path | None, progress: bool) -> Iterator[None]:
-    """Log to `folder/log.txt`, and to the console unless the caller has set logging up by itself."""
+    """Log to `folder/log.txt`, and with `progress` to the console unless the caller configured logging."""
     level = log.level
     with contextlib.ExitStack() as stack:
         if progress and not log.hasHandlers():
@@ -68,7 +68,7 @@ def logging_to(folder: str | Path | None, progress: bool) -> Iterator[None]:
 
 
 def about_run(model: nn.Module, plan: Plan, device: torch.device, batch: Any) -> str:
-    """What a run begins with, in words: model, parameters, data, device, versions, plan."""
+    """The first log message of a run: model, number of parameters, data, device, versions, plan."""
     fields = vars(batch) if hasattr(batch, "__dict__") else {}
     shapes = [f"{name} {list(part.shape)}" for name, part in fields.items() if isinstance(part, torch.Tensor)]
     lines = {
@@ -83,9 +83,9 @@ def about_run(model: nn.Module, plan: Plan, device: torch.device, batch: Any) ->
 
 
 class Board:
-    """TensorBoard's events of a run, in `folder/tensorboard`; does nothing if `wanted` is false.
+    """The TensorBoard events of a run, in `folder/tensorboard`; does nothing if `wanted` is false.
 
-    Events after `step`, where the run starts or goes on, are hidden, as they will be written again.
+    The run starts or resumes at `step`: later events are hidden, since they will be written again.
     """
 
     def __init__(self, folder: Path | None, step: int, wanted: bool) -> None:
@@ -110,7 +110,7 @@ class Board:
                 self.writer.add_scalar(name, value, step)
 
     def write_kept(self, history: History, metrics: list[str]) -> None:
-        """Write what is known of a run that is finished, a point per evaluation, unless there are events."""
+        """Write the history of a finished run, a point per evaluation, unless there are events already."""
         if self.writer is None or self.had_events:
             return
         log.info("TensorBoard's events are written from the kept history: a point per evaluation")
@@ -122,6 +122,6 @@ class Board:
             self.write(row["step"], named)
 
     def close(self) -> None:
-        """Flush and close."""
+        """Flush and close the writer."""
         if self.writer is not None:
             self.writer.close()

@@ -1,18 +1,18 @@
-r"""Scheduled sampling for `fit`: a model learns from its own predictions too, a batch in two passes.
+r"""Scheduled sampling for `fit`: training on the model's own predictions too, in two passes per batch.
 
-A model trained by teacher forcing reads the right tokens only; when it writes an answer by itself, it reads
+A model trained by teacher forcing reads only right tokens; when it generates an answer, it reads tokens of
 its own. Scheduled sampling (Bengio et al. 2015, *Scheduled Sampling for Sequence Prediction with Recurrent
-Neural Networks*) mixes the two, with a share of own predictions that grows over training. Token by token that
-costs a pass per token. Here, after Mihaylova and Martins 2019, *Scheduled Sampling for Transformers*
-(section 3), it costs one more pass for the whole batch: the first pass reads the right tokens and predicts
-all others at once; the second reads a mixture of both,
+Neural Networks*) mixes the two, with a share of own predictions that grows over training. Done token by
+token, it costs a forward pass per token. Here, after Mihaylova and Martins 2019, *Scheduled Sampling for
+Transformers* (section 3), it costs one more pass for the whole batch: the first pass reads the right tokens
+and predicts the next token at all positions; the second reads a mixture of right and predicted tokens,
 
 $$ x'_t = (1 - z_t) \, x_t + z_t \, \arg\max_v p(v \mid x_{<t}), \qquad z_t \sim \text{Bernoulli}(p_s), $$
 
-with $x$ the right tokens, $p_s$ the share at step $s$, and $z_t = 0$ for tokens that were given and not
-predicted. The targets stay the right ones. No gradient flows through the first pass.
+with $x$ the right tokens, $p_s$ the share at step $s$, and $z_t = 0$ for tokens that are no target of the
+batch. The targets are unchanged. No gradient flows through the first pass.
 
-The coins $z$ are drawn with the data, from seed and step alone, so that a resumed run goes on exactly:
+The $z$ are drawn with the data and depend on seed and step only, so that a resumed run is exact:
 
     batch_at = with_own_predictions(batch_at, share_up_to(0.5, plan.steps))
     fit(model, batch_at, on_own_predictions(token_loss()), plan)
@@ -35,7 +35,7 @@ from attnlib.generators.base import IGNORE, Batch
 
 @dataclasses.dataclass(frozen=True)
 class MixedBatch(Batch):
-    """A batch that says which of its tokens (`own`) the model is to replace by its own predictions."""
+    """A batch with a mask `own` of the tokens that are replaced by the model's own predictions."""
 
     own: Bool[Tensor, "batch token"] | None = None
 
@@ -51,7 +51,7 @@ class ShareUpTo:
     steps: int
 
     def __post_init__(self) -> None:
-        """Refuse what is no share."""
+        """Raise a `ValueError` if `end` is not from 0 to 1, or `steps` is below 1."""
         check_between(0, 1, end=self.end)
         check_at_least(1, steps=self.steps)
 
@@ -65,11 +65,11 @@ share_up_to = ShareUpTo
 
 @dataclasses.dataclass(frozen=True)
 class WithOwnPredictions:
-    """The same batches with coins: which tokens the model is to replace; a function of the step alone.
+    """Batches with a random mask `own` of the tokens to replace; a pure function of the step.
 
     Attributes:
-        after: replace only tokens behind the one of this id (the = of a sum, say), for batches that also ask
-            for the question: replaced there, it would be another question with the same answer.
+        after: replace only tokens after the token with this id (such as the = of a sum). Use it for batches
+            whose question tokens are targets, too: a replaced token would change the question.
     """
 
     batch_at: Callable[[int], Batch]
@@ -95,7 +95,7 @@ with_own_predictions = WithOwnPredictions
 
 
 def mixed_inputs(model: nn.Module, batch: MixedBatch) -> Int64[Tensor, "batch token"]:
-    """What the second pass reads: the tokens of `batch`, those of `own` as the model predicts them."""
+    """The input of the second pass: the tokens of `batch`, with predicted ones where `own` is True."""
     if batch.own is None:
         raise ValueError("a batch must be of with_own_predictions(batch_at, share_at); got another")
     with torch.no_grad():
@@ -110,12 +110,12 @@ def mixed_inputs(model: nn.Module, batch: MixedBatch) -> Int64[Tensor, "batch to
 
 @dataclasses.dataclass(frozen=True)
 class OnOwnPredictions:
-    """A loss for `fit`: `loss` of the batch as the second pass reads it."""
+    """A loss for `fit`: `loss` of the batch with `mixed_inputs` as its input."""
 
     loss: Callable[[nn.Module, Any], Any]
 
     def __call__(self, model: nn.Module, batch: MixedBatch) -> Any:
-        """What `loss` returns."""
+        """The result of `loss` in the second pass."""
         if batch.own is not None and not batch.own.any():
             return self.loss(model, batch)  # full teacher forcing: the first pass would change nothing
         return self.loss(model, dataclasses.replace(batch, input_ids=mixed_inputs(model, batch)))

@@ -1,4 +1,4 @@
-"""Explorers: pictures a reader can turn, live in JupyterLab and without a kernel in the built book."""
+"""Explorers: interactive pictures, live in JupyterLab and without a kernel in the built book."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""How a translator learns where to look: target by source tokens in several scores, over training."""
+"""How a translation model learns where to look: scores of target by source tokens, over training."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,17 +18,17 @@ from attnlib.widgets.scores import Scored, Scores, ScoresOverTraining
 NOUNS = ("sentence", "translation")
 
 TRUTH = "truth"
-"""What the map of the true alignment is called."""
+"""The name of the map of the true alignment, among the names of the scores."""
 
 
 @dataclass(frozen=True)
 class AlignedSentence(Scored):
-    """A sentence and its translation, with scores of every pair of tokens, target by target.
+    """A sentence and its translation, with scores of every pair of tokens, in the order [target source].
 
     Attributes:
-        targets: tokens of its translation, at each checkpoint; "" where it is shorter than another.
-        truth: the places of the pairs that belong together, or None where that is not known.
-        written: the model's own text at each checkpoint; by score, where they have texts of their own.
+        targets: tokens of the translation at each checkpoint, filled up with "" to one length.
+        truth: flat indices of the pairs that the true alignment joins; None where it is not known.
+        written: the model's own text at each checkpoint; a dict by score where each score has its own texts.
     """
 
     source: tuple[str, ...]
@@ -52,7 +52,7 @@ class AlignedSentence(Scored):
         expected: str | None = None,
         truth: Any = None,
     ) -> "AlignedSentence":
-        """Checks; `AlignmentExplorer` describes the parts."""
+        """Checks and flattens the parts of a sentence, which `AlignmentExplorer` describes."""
         keys = check_tokens("source", source)
         lines = tuple(check_tokens("targets", each) for each in targets)
         lengths = [len(line) for line in lines]
@@ -102,20 +102,20 @@ class AlignmentExplorer(ScoresOverTraining):
             every checkpoint, filled up with "" to one length, and the same for all scores; written is what
             the model itself made of the sentence, one text per checkpoint, or ``{score: texts}``, shown below
             the maps, where scores are of several models. The expected translation and the truth, bool
-            ``[target source]``, may be left out. A sentence with one checkpoint only is of the last.
+            ``[target source]``, may be left out. Scores with one checkpoint only are those of the last.
         steps: training steps of the checkpoints, growing.
         curves: ``{name: one value per checkpoint}``, drawn over training; or ``{name: {step: value}}`` where
             a curve was measured at other steps. NaN or None leaves a gap.
         title: a line of text above the picture.
-        translate: from a typed sentence to its parts as above; what it cannot read it refuses with a
-            ValueError, whose message the reader sees. None where nothing can be typed.
+        translate: a function from a typed sentence to its parts as above; it raises a ValueError for a
+            sentence that it cannot read, and the reader sees the message. None: nothing can be typed.
         checkpoint: index of the checkpoint shown first; -1 is the last.
         item: index of the sentence shown first.
         shown: the scores shown at first, by name, and "truth"; all of them by default.
         one_scale: whether colours mean the same in all maps, as they should where all scores are of one
             quantity; by default, colours go from the least to the largest of each row at first, since a score
             that is nearly the same everywhere else would be a map of one colour.
-        nouns: what the source is called, and what the model makes of it.
+        nouns: what the page calls the source, and the text that the model makes of it.
 
     Example:
         >>> import torch

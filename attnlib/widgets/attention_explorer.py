@@ -30,11 +30,11 @@ class Attention(Item):
     """One sequence (or pair of sequences) and its attention at one checkpoint or more, checked and packed.
 
     Attributes:
-        tokens: of the keys; also of the queries where ``query_tokens`` is None.
-        weights: `quantise` of the attentions.
+        tokens: tokens of the keys; also of the queries where ``query_tokens`` is None.
+        weights: the attention weights as bytes; see `quantise`.
         masks: the distinct references; see `packed_masks`.
         mask_of: per layer and head, the index into ``masks``; -1 where there is no reference.
-        answers: of the model, one per checkpoint, if it was asked.
+        answers: the model's answers, one per checkpoint; empty where there are none.
     """
 
     label: str
@@ -66,14 +66,14 @@ class Attention(Item):
 
     @cached_property
     def packed(self) -> bytes:
-        """The weights in order, compressed."""
+        """The bytes of the weights, compressed, in the order of their axes."""
         return deflate(self.weights)
 
     def most_on_reference(self) -> tuple[int, int, int]:
         """The layer and head with the largest share of attention on their reference, and the query there.
 
-        Shares are of the last checkpoint, and means over the queries that have a reference; without one, it
-        is the first head, and no query (-1).
+        Shares are those of the last checkpoint, averaged over the queries that have a reference. If no head
+        has a reference, the first head and no query (-1) are returned.
         """
         best, found, cells = -1.0, (0, 0, -1), self.weights.shape[-2:]
         for (layer, head), index in np.ndenumerate(np.array(self.mask_of)):
@@ -88,7 +88,7 @@ class Attention(Item):
         return found
 
     def describe(self) -> dict[str, Any]:
-        """What the widget must know besides the bytes."""
+        """What the front end needs besides the bytes, as JSON can hold it."""
         return super().describe() | {"shape": list(self.weights.shape), "masks": len(self.masks)}
 
 
@@ -135,8 +135,8 @@ class AttentionExplorer(AttentionView, Examples):
     front end, in one piece of HTML that needs neither kernel nor network.
 
     Args:
-        tokens: of the keys (the columns), and of the queries (the rows) unless ``query_tokens`` is given.
-            Shown as text whatever they hold; spaces, line breaks and empty tokens are made visible.
+        tokens: tokens of the keys (the columns), and of the queries (the rows) unless ``query_tokens`` is
+            given. They are shown as plain text; spaces, line breaks and empty tokens are made visible.
         attentions: weights in [0, 1], float ``[layer head query key]``, torch or numpy.
         references: where a query should look: bool ``[query key]`` for all heads, a dict
             ``{(layer, head): bool [query key]}`` for some, or None.
@@ -150,10 +150,10 @@ class AttentionExplorer(AttentionView, Examples):
         show_reference: whether reference cells are outlined at first.
         reference_rows: whether only the queries that have a reference in some head are shown at first.
 
-    What is shown, from ``layer`` on, are traits too, and so are ``key``, within the query's row, ``drawn``,
-    "map" or "lines", ``colours``, which end at what there can be ("whole") or at the largest shown ("shown"),
-    and ``item``, the index of the one shown where there are several (`from_examples`): set them from Python,
-    or ``observe`` what the reader chose. What is shown can be saved, as SVG, PNG or CSV.
+    The arguments from ``layer`` on are traits too: set them from Python, or ``observe`` what the reader
+    chose. Further traits are ``key``, selected in the query's row; ``drawn``, "map" or "lines"; ``colours``,
+    a scale to the largest possible weight ("whole") or to the largest one shown ("shown"); and ``item``, the
+    index of the example shown (`from_examples`). The reader can save the picture as SVG, PNG or CSV.
 
     Raises:
         ValueError: shapes that disagree, NaN, weights outside [0, 1], or a reference that is not bool.

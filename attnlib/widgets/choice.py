@@ -1,4 +1,4 @@
-"""A figure that a reader draws anew by choosing what it is of."""
+"""A figure with a drop-down list: the reader's choice decides what the figure shows."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from attnlib.attended import is_attended
 from attnlib.checks import check_one_of
 
 VIEW = "application/vnd.jupyter.widget-view+json"
-"""Kind of what JupyterLab shows live, and a page without a kernel leaves out."""
+"""The MIME type of a live widget: JupyterLab shows it, and a page without a kernel leaves it out."""
 
 
 class Choice:
-    """In JupyterLab a list to choose from, over a figure of what is chosen; in a page, the figure alone.
+    """A drop-down list above a figure of the chosen option; a static page has the figure alone.
 
     Attributes:
-        control: the list, of ipywidgets.
-        picture: the figure below it.
-        shown: what is drawn.
+        control: the drop-down list.
+        picture: the widget that holds the figure below the list.
+        shown: the drawing of the option chosen now.
     """
 
     def __init__(
         self, draw: Callable[[Any], Any], options: Sequence[tuple[str, Any]], value: Any, label: str
     ) -> None:
-        """Draws what is chosen at first.
+        """Draws the option that is shown at first.
 
         Args:
-            draw: draws what is chosen: gives a drawing of `plots`.
-            options: what there is to choose from, each with what it is called.
-            value: what is shown at first, and in a page.
-            label: in front of the list.
+            draw: a function from an option's value to its `attnlib.plots.Drawing`.
+            options: pairs of a name for the list and the value that `draw` takes.
+            value: the option shown at first, and in a static page.
+            label: the text in front of the list.
         """
         check_one_of([each for _, each in options], value=value)
         self._draw = draw

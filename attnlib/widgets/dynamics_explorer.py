@@ -1,4 +1,4 @@
-"""How a classifier learns where to look: the scores of a document's tokens, checkpoint by checkpoint."""
+"""How a classifier learns where to look: scores of a document's tokens at every checkpoint."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -14,29 +14,29 @@ class DynamicsExplorer(ScoresOverTraining):
     Every score is a row: the text again, in the colours of that score, so that they can be compared token by
     token. Scores that are never negative, as attention is, go from blank to the strongest blue by the square
     root; others in proportion from orange (negative) over blank to blue (positive). A slider, a play button
-    and the chart choose the checkpoint; the prediction there is shown and judged. With ``classify``, a live
-    notebook has a box in which the reader types a document; a built page shows the recorded ones, and those
-    typed before.
+    and the chart choose the checkpoint; the prediction there is shown, and compared with the gold label. With
+    ``classify``, a live notebook has a box in which the reader types a document; a built page shows the
+    recorded documents, and those typed before.
 
     Args:
         documents: ``{label: {"tokens": [...], "scores": {"alpha": ..., "beta": ..., "Delta": ...},
             "predicted": [...], "gold": "...", "true_relevance": ...}}``. Every score is float ``[checkpoint
             token]``, torch or numpy; predictions are one text per checkpoint. The gold label and the true
-            relevance, float ``[token]``, may be left out. A document with one checkpoint only is of the last.
+            relevance, float ``[token]``, may be left out. Scores with one checkpoint only are of the last.
         steps: training steps of the checkpoints, growing.
         curves: ``{name: one value per checkpoint}``, drawn over training; or ``{name: {step: value}}`` where
             a curve was measured at other steps. NaN or None leaves a gap.
         title: a line of text above the picture.
-        classify: from a typed text to the parts of a document as above; what it cannot read it refuses with a
-            ValueError, whose message the reader sees. None where nothing can be typed.
+        classify: a function from a typed text to the parts of a document as above; it raises a ValueError for
+            a text that it cannot read, and the reader sees the message. None: nothing can be typed.
         checkpoint: index of the checkpoint shown first; -1 is the last.
         item: index of the document shown first.
         token: the token chosen first; -1 is none.
         shown: the scores shown at first, by name; None for all.
 
-    What is shown, from ``checkpoint`` on, are traits too: set them from Python, or ``observe`` what the
-    reader chose. Documents are the recorded ones, then those typed; without a token, each row follows its
-    largest. ``error`` says what was wrong with the text typed last.
+    The arguments from ``checkpoint`` on are traits too: set them from Python, or ``observe`` what the reader
+    chose. The recorded documents come first, then the typed ones. While no token is chosen, each row shows
+    the token with its largest score. ``error`` says what was wrong with the text typed last.
 
     Raises:
         ValueError: shapes that disagree, NaN, steps that do not grow, a curve or predictions of another

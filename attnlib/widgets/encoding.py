@@ -1,15 +1,15 @@
-"""How numbers travel to a widget: checked, then one byte per weight, compressed.
+"""How numbers are sent to a widget: checked, stored as one byte per weight, and compressed.
 
 A weight ``w`` in [0, 1] is stored as the byte ``b = round(255 sqrt(w))`` and read back as ``(b / 255)^2``.
-The square root spends the 256 steps where attention lives: among 60 keys an even weight is 0.017, where
-plain rounding to 1/255 would be wrong by up to 12 % and the square root by at most 3 %. The error is at most
-``sqrt(w)/255 + 1/255^2`` (0.004 for weights near 1). Zero is kept apart: ``b = 0`` exactly when ``w = 0``, so
+The square root puts most of the 256 steps at small weights: uniform attention over 60 keys has the weight
+0.017, where plain rounding to 1/255 would be wrong by up to 12 % and the square root by at most 3 %. The
+error is at most ``sqrt(w)/255 + 1/255^2`` (0.004 for weights near 1). ``b`` is 0 exactly when ``w`` is 0, so
 that a masked key can be told from a small weight.
 
-References are stored as bits, eight cells per byte, each distinct one once.
+References are stored as bits, eight cells per byte, and each distinct reference is stored once.
 
-The bytes are compressed by raw deflate, which the front end undoes itself: ``DecompressionStream`` answers
-only when the page is drawn already.
+The bytes are compressed by raw deflate. The front end decompresses them by its own code, since the browser's
+``DecompressionStream`` is asynchronous and answers only after the page is drawn.
 """
 
 import zlib
@@ -26,28 +26,28 @@ Array = torch.Tensor | np.ndarray
 References = Mapping[tuple[int, int], Array] | Array | None
 
 ROUNDING = 1e-3
-"""How far outside [0, 1] a weight may lie: softmax in half precision and averages round that much."""
+"""How far outside [0, 1] a weight may lie, for rounding errors of averages and half precision."""
 
 
 def quantise(weights: Float[np.ndarray, "*shape"]) -> UInt8[np.ndarray, "*shape"]:
-    """Weights in [0, 1] to bytes, ``round(255 sqrt(w))``, where only an exact zero becomes 0."""
+    """The weights, in [0, 1], as bytes ``round(255 sqrt(w))``, where only an exact zero becomes 0."""
     steps = np.rint(255 * np.sqrt(weights))
     return np.where(weights > 0, np.maximum(steps, 1), 0).astype(np.uint8)
 
 
 def dequantise(steps: UInt8[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
-    """Bytes of `quantise` back to weights, ``(b / 255)^2``, as the widget does."""
+    """The weights ``(b / 255)^2`` that the bytes of `quantise` stand for, as the front end reads them."""
     return (steps.astype(np.float64) / 255) ** 2
 
 
 def deflate(steps: UInt8[np.ndarray, "*shape"]) -> bytes:
-    """Raw deflate (RFC 1951), without the header of zlib."""
+    """The bytes compressed by raw deflate (RFC 1951), without the header of zlib."""
     packer = zlib.compressobj(level=9, wbits=-15)
     return packer.compress(steps.tobytes()) + packer.flush()
 
 
 def check_tokens(name: str, tokens: Sequence[str]) -> tuple[str, ...]:
-    """The tokens; ValueError unless they are strings, one or more."""
+    """The tokens as a tuple; raises a ValueError unless they are a list of at least one string."""
     fits = not isinstance(tokens, str) and all(isinstance(token, str) for token in tokens)
     check(fits, f"{name} must be a list of strings, one per token", tokens)
     check_some(**{name: tokens})
@@ -55,7 +55,7 @@ def check_tokens(name: str, tokens: Sequence[str]) -> tuple[str, ...]:
 
 
 def check_weights(attentions: Array, queries: int, keys: int) -> Float[np.ndarray, "layer head query key"]:
-    """The weights, cut to [0, 1]; ValueError unless they fit the tokens and lie there, up to `ROUNDING`."""
+    """The weights, clipped to [0, 1]; ValueError for a wrong shape, or beyond `ROUNDING` outside [0, 1]."""
     values = numpy_of(attentions)
     check(values.ndim == 4, "attentions must be [layer head query key], of one text", values.shape)
     check_shape((*values.shape[:2], queries, keys), "[layer head query key]", attentions=values)
@@ -73,7 +73,7 @@ def packed_masks(
 ) -> tuple[tuple[bytes, ...], tuple[tuple[int, ...], ...]]:
     """The distinct references, and per layer and head the index into them, -1 where there is none.
 
-    A reference is as bits in the order of the cells (``numpy.packbits``), padded to whole bytes.
+    A reference is stored as bits in the order of the cells (``numpy.packbits``), padded to whole bytes.
     """
     layers, heads, *cells = shape
     if references is None:

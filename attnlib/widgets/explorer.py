@@ -1,4 +1,4 @@
-"""What every explorer has in Python: a title, items to show, and places that the reader chooses."""
+"""Base classes of all explorers: a title, the items to show, and the traits that the reader chooses."""
 
 import json
 import logging
@@ -17,13 +17,13 @@ _log = logging.getLogger(__name__)
 
 
 class Item:
-    """What an explorer shows, checked: a dataclass with a ``label``, and its bytes, ``packed``."""
+    """Base of the dataclasses that explorers show: checked data, a ``label``, and bytes, ``packed``."""
 
     _packed: ClassVar[tuple[str, ...]] = ("packed",)
-    """The fields that the bytes hold."""
+    """Names of the fields that are sent as bytes, and not as JSON."""
 
     def describe(self) -> dict[str, Any]:
-        """What the widget must know besides the bytes: all other fields, as JSON has them."""
+        """What the front end needs besides the bytes: all other fields, as JSON can hold them."""
         names = [each.name for each in fields(self) if each.name not in self._packed]  # type: ignore[arg-type]
         told: dict[str, Any] = json.loads(json.dumps({name: getattr(self, name) for name in names}))
         return told
@@ -40,10 +40,10 @@ class Explorer(StaticTwin, anywidget.AnyWidget):
 
     @traitlets.default("addressed")
     def _chosen_by_readers(self) -> dict[str, str]:
-        """What the address of a page holds, and what a step back restores: traits with the tag `addressed`.
+        """The traits with the tag `addressed`: the page's address holds them, a step back restores them.
 
-        Whole numbers from -1, shares, switches, texts, lists of texts without `~`, and dictionaries of short
-        texts without `.` and `~`.
+        They may be integers from -1, floats in [0, 1], booleans, texts, lists of texts without `~`, and
+        dictionaries of short texts without `.` and `~`.
         """
         return {name: type(trait).__name__ for name, trait in sorted(self.traits(addressed=True).items())}
 
@@ -52,7 +52,7 @@ class Explorer(StaticTwin, anywidget.AnyWidget):
         return seen(proposal["value"])
 
     def summary(self) -> str:
-        """The name, the title and the sizes, on one line."""
+        """The class's name, the title and the sizes of the data, on one line."""
         title = f" {self.title!r}" if self.title else ""
         return f"{type(self).__name__.removeprefix('Live')}{title}: {self._sizes()}"
 
@@ -61,11 +61,11 @@ class Explorer(StaticTwin, anywidget.AnyWidget):
 
     @property
     def _shown(self) -> dict[str, Any]:
-        """What is known of the item shown."""
+        """The description (`Item.describe`) of the item shown."""
         return self.items[self.item]
 
     def _show(self, items: Sequence[Any], at: int = 0) -> None:
-        """Puts these in the place of what was shown, at once."""
+        """Replaces all items, in one message to the front end, and shows the item with the index `at`."""
         with self.hold_sync():
             self.weights = b"".join(item.packed for item in items)
             self.items = [item.describe() | {"bytes": len(item.packed)} for item in items]
@@ -73,11 +73,11 @@ class Explorer(StaticTwin, anywidget.AnyWidget):
             self._stay_inside()
 
     def _places(self) -> dict[str, tuple[int, str]]:
-        """By trait: how many places there are, and what -1 stands for, if for anything."""
+        """By trait: how many values an index can have, and what -1 means; "" where -1 is not allowed."""
         return {"item": (len(self.items), "")} | self._places_within() if self.items else {}
 
     def _places_within(self) -> dict[str, tuple[int, str]]:
-        """The places within the item shown."""
+        """The part of `_places` that depends on the item shown."""
         return {}
 
     @traitlets.validate("checkpoint", "generated", "head", "item", "key", "layer", "query", "token")
@@ -92,25 +92,25 @@ class Explorer(StaticTwin, anywidget.AnyWidget):
 
     @traitlets.observe("item")
     def _stay_inside(self, change: object = None) -> None:
-        """What is shown now may have fewer places than what was before: the last, or none, is chosen."""
+        """Resets indices that the item shown does not have: to none where -1 means that, else to the last."""
         for name, (count, none) in self._places().items():
             if getattr(self, name) >= count:
                 setattr(self, name, -1 if none == "none" else count - 1)
 
 
 class Examples(Explorer):
-    """An explorer of one item, which can be made of several."""
+    """An explorer of one item that can also hold several, with a drop-down list (`from_examples`)."""
 
     _pack: ClassVar[Any]
-    """Checks and packs an item."""
+    """The function that checks and packs an item."""
 
     @classmethod
     def from_examples(
         cls: type[E], examples: Mapping[str, Mapping[str, Any]], *, item: int = 0, **settings: Any
     ) -> E:
-        """An explorer with a drop-down of named examples: variants of a model, say, or several texts.
+        """An explorer with a drop-down list of named examples: variants of a model, say, or several texts.
 
-        Examples may differ in every size; `settings` are what else the class takes, such as its title.
+        Examples may differ in every size; `settings` are further arguments of the class, such as its title.
         """
         items = named(cls._pack, "example", examples)
         explorer = cls(**next(iter(examples.values())))
@@ -124,20 +124,20 @@ class Examples(Explorer):
 
 
 def strongest(default: str) -> Any:
-    """The trait that says what the strongest colour stands for, at first as `default` has it."""
+    """A trait for the value that the strongest colour stands for: "whole" or "shown"."""
     said = "The strongest colour: of all there can be (whole), or the largest of what is shown (shown)."
     return traitlets.Enum(("whole", "shown"), default_value=default, help=said).tag(sync=True, addressed=True)
 
 
 def nobody(text: str) -> Any:
-    """Stands in for a function that answers where none was given."""
+    """Refuses a text: the default where an explorer was made without a function that answers."""
     raise ValueError("This explorer has nobody to ask: it was made without a function that answers.")
 
 
 class Asking(Explorer):
     """An explorer with the traits that ``ask_box.js`` reads.
 
-    A subclass sets ``asks`` where there is someone to ask, and says in ``_reply`` what happens then.
+    A subclass sets ``asks`` where texts can be answered, and implements the answer in ``_reply``.
     """
 
     asked = traitlets.Unicode(help="The text in the box of a live explorer.").tag(sync=True)
@@ -151,9 +151,9 @@ class Asking(Explorer):
         self.on_msg(lambda _, content, buffers: self.ask(str(content.get("text", ""))))
 
     def ask(self, text: str) -> None:
-        """What the button does: shows the answer to a text. What goes wrong becomes the trait ``error``.
+        """Shows the answer to a text, as the button does; an error's message becomes the trait ``error``.
 
-        A ValueError is a refusal, in words for the reader; the traceback of any other error is logged.
+        The message of a ValueError is shown as it is; any other error is also logged with its traceback.
         """
         self.asked, self.error, self.busy = text, "", True
         try:
@@ -175,5 +175,5 @@ class Asking(Explorer):
         nobody(text)
 
     def _state(self) -> dict[str, Any]:
-        """In a static page there is no kernel to ask."""
+        """The state for a static page, which has no kernel that could answer."""
         return super()._state() | {"asks": False, "recorded": self.asks, "busy": False, "error": ""}

@@ -1,10 +1,10 @@
-"""The front end of an explorer: what its script imports from the folder ``front``, put together.
+"""A bundler for the front ends of explorers, whose sources lie in the folder ``front``.
 
-A module in a page without a server cannot import its neighbour. So every file of ``front`` says by
-``import { name } from "./file.js";`` and ``import "./file.css";`` what it needs, and what an explorer reaches
-is joined to one script and one style sheet, each file once and behind those that it imports. Two more files
-are made of `attnlib.colours`: ``colours.js`` exports ``COLOURS`` and ``INKS``; ``colours.css`` has the single
-colours of each theme as custom properties.
+A page opened from disk cannot import one module from another. So the files of ``front`` name what they need
+by ``import { name } from "./file.js";`` and ``import "./file.css";``, and all files that an explorer imports,
+directly or not, are joined to one script and one style sheet: each file once, after those that it imports.
+Two more files are generated from `attnlib.colours`: ``colours.js`` exports ``COLOURS`` and ``INKS``;
+``colours.css`` has the single colours of each theme as custom properties.
 """
 
 import json
@@ -16,12 +16,12 @@ from attnlib.colours import INKS, THEMES
 
 FRONT = Path(__file__).parent / "front"
 IMPORT = re.compile(r'^import (?:\{([\w\s,]+)\} from )?"\./([^"]+)";\n', re.MULTILINE)
-HEADER = re.compile(r"\A(?://.*\n)+\n")  # it is for whoever edits the file, and pages would all carry it
+HEADER = re.compile(r"\A(?://.*\n)+\n")  # for editors of the file; left out of pages to keep them small
 EXPORT = re.compile(r"^export (?=(?:const|(?:async )?function|class) (\w+))", re.MULTILINE)
 
 
 def front_end(explorer: str, folder: Path = FRONT) -> tuple[str, str]:
-    """The script and the style sheet of an explorer: its file in the folder, and what that imports."""
+    """The script and the style sheet of an explorer: its file in the folder, joined with all its imports."""
     found: dict[str, str] = {}
     _find(explorer, folder, found)
     script = "\n".join(text for name, text in found.items() if name.endswith(".js"))
@@ -29,7 +29,7 @@ def front_end(explorer: str, folder: Path = FRONT) -> tuple[str, str]:
 
 
 def _find(name: str, folder: Path, found: dict[str, str]) -> None:
-    """Puts a file into ``found``, without its header, imports and exports, behind all that it imports."""
+    """Adds a file to ``found``, after all that it imports; its header, imports and exports are removed."""
     made = {"colours.js": _script, "colours.css": _style}
     text = made[name]() if name in made else (folder / name).read_text(encoding="utf-8")
     for _, other in IMPORT.findall(text):

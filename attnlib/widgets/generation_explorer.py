@@ -1,9 +1,9 @@
 """Which prompt tokens each generated token drew on: recorded, or live while a model writes.
 
-Entries lie in the order [generated layer prompt]. Shares of a whole are stored as ``round(255 sqrt(w))``
-(`attnlib.widgets.encoding`). Where values exceed 1, as ratios to a null model do, they span more orders of
-magnitude: they are divided by their largest value ``s`` and stored as ``round(255 (w / s)^(1/4))``, off by
-about ``0.008 s^(1/4) w^(3/4)``.
+Entries are stored in the order [generated layer prompt]. Shares of a whole are stored as
+``round(255 sqrt(w))`` (`attnlib.widgets.encoding`). Values that are no shares, such as ratios to a null
+model, span more orders of magnitude: they are divided by their largest value ``s`` and stored as
+``round(255 (w / s)^(1/4))``, with an error of about ``0.008 s^(1/4) w^(3/4)``.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,12 +30,12 @@ class Recording(Item):
     """One prompt and what was generated from it, checked and packed.
 
     Attributes:
-        shape: generated tokens, prompt tokens, layers.
-        packed: the matrix, stored and compressed as the module describes.
-        scale: what the byte 255 stands for: the largest value, or 1 for shares.
+        shape: numbers of generated tokens, prompt tokens and layers.
+        packed: the matrix, stored and compressed as the module's docstring describes.
+        scale: the value that the byte 255 stands for: the largest value, or 1 for shares.
         shares: whether the entries are shares of a whole: in every layer, a generated token's sum is at
             most 1.
-        ignored: the places of the prompt tokens that the filter hides.
+        ignored: indices of the prompt tokens that the filter hides.
     """
 
     label: str
@@ -75,7 +75,7 @@ class GenerationExplorer(Asking, Examples):
     with a box in which a reader types a prompt.
 
     Args:
-        prompt_words: text of the prompt's tokens. Shown as text whatever they hold; a blank before a word
+        prompt_words: text of the prompt's tokens, shown as plain text; a blank before a word
             becomes space, other blanks and empty tokens are made visible.
         generated_words: text of the generated tokens.
         matrix: float ``[generated prompt layer]``, not negative, torch or numpy; see
@@ -87,11 +87,10 @@ class GenerationExplorer(Asking, Examples):
         layer: the layer shown first, an index from 0; -1 is the mean over layers.
         filtered: whether the filter is on at first.
 
-    What is shown, from ``generated`` on, are traits too, and so are ``key``, the chosen prompt token,
-    ``colours`` ("shown": to the largest shown; "whole": to the largest there can be) and ``item``, the index
-    of the one shown where there are several (`from_examples`): set them from Python, or ``observe`` what the
-    reader chose. The picture counts layers as tables of rollout do: what index 0 holds is said to be after
-    layer 1.
+    The arguments from ``generated`` on are traits too: set them from Python, or ``observe`` what the reader
+    chose. Further traits are ``key``, the chosen prompt token; ``colours``, a scale to the largest value
+    shown ("shown") or to the largest possible one ("whole"); and ``item``, the index of the example shown
+    (`from_examples`). The picture counts layers from 1, as tables of rollout do: index 0 is "after layer 1".
 
     Entries travel as one byte each, compressed (`attnlib.widgets.encoding`): 40 generated tokens after 300,
     in 30 layers, make a page of at most 560 kB, and of about 250 kB as real rollouts go.
@@ -146,14 +145,14 @@ class GenerationExplorer(Asking, Examples):
         ignore: Ignore = UNINFORMATIVE,
         **settings: Any,
     ) -> "GenerationExplorer":
-        """An explorer of what `generate_with_rollout` returned, of one result or of several by name.
+        """An explorer of one result of `generate_with_rollout`, or of several by name.
 
         Args:
             result: a result, or ``{"rollout": result, "over the null model": result.over_null()}``.
-            tokenizer: of the model, for the text of the tokens.
+            tokenizer: the model's tokenizer, which gives the text of the tokens.
             ignore: what the filter hides; see `GenerativeRollout.informative`.
-            **settings: of the class, or of `from_examples` for several results; of these, the one shown first
-                is by default that in which no one prompt token has most (`flattest`).
+            **settings: arguments of the class, or of `from_examples` for several results. By default, the
+                result shown first is the one in which a single prompt token dominates least (`flattest`).
         """
         if isinstance(result, Mapping):
             parts = {label: parts_of(each, tokenizer, ignore) for label, each in result.items()}
@@ -174,22 +173,23 @@ class GenerationExplorer(Asking, Examples):
         max_prompt_tokens: int = 1000,
         **options: Any,
     ) -> "LiveGenerationExplorer":
-        """An explorer with a box: the reader types a prompt, the model writes, rows come as it does.
+        """An explorer with a box: the reader types a prompt, and each generated token is shown at once.
 
-        The kernel is busy meanwhile; interrupting it stops the model and keeps the rows that came. At the
-        end there are two examples: the rollout, and its ratio to the null model. A built page holds what
-        was explored last, without the box.
+        The kernel is busy meanwhile; interrupting it stops the model and keeps the tokens generated so far.
+        At the end there are two examples: the rollout, and its ratio to the null model. A built page holds
+        the last result, without the box.
 
         Args:
             model: as in `stream_with_rollout`.
-            tokenizer: of the model.
-            max_new_tokens: at most how many tokens to generate.
-            prompt: a text to begin with, in the box.
+            tokenizer: the model's tokenizer.
+            max_new_tokens: the largest number of tokens to generate.
+            prompt: the text in the box at first.
             title: a line of text above the picture.
-            encode: from the text to ids ``[1 prompt]``, for a chat template, say; by default the tokenizer.
+            encode: a function from the text to ids ``[1 prompt]``, for a chat template, say; by default the
+                tokenizer.
             ignore: what the filter hides.
             max_prompt_tokens: the longest prompt that is accepted; the model's context limits it, too.
-            **options: handed to `stream_with_rollout`: sink, do_sample ...
+            **options: arguments of `stream_with_rollout`: sink, do_sample ...
         """
         explorer = LiveGenerationExplorer(title=title, asked=prompt)
         explorer.model, explorer.tokenizer, explorer.options = model, tokenizer, options
@@ -211,7 +211,7 @@ class GenerationExplorer(Asking, Examples):
 
 
 class LiveGenerationExplorer(GenerationExplorer):
-    """What `GenerationExplorer.live` returns."""
+    """The explorer with a box for prompts that `GenerationExplorer.live` returns."""
 
     model: Any
     tokenizer: Any
@@ -262,13 +262,13 @@ class LiveGenerationExplorer(GenerationExplorer):
 def stored(
     values: Float[np.ndarray, "generated prompt layer"], scale: float = 1.0, shares: bool = True
 ) -> UInt8[np.ndarray, "generated layer prompt"]:
-    """Values from 0 to ``scale`` as bytes."""
+    """Values from 0 to ``scale`` as bytes, by the formulas of the module's docstring."""
     parts = (values / scale).clip(0, 1)
     return quantise(parts if shares else np.sqrt(parts)).transpose(0, 2, 1)
 
 
 def parts_of(result: GenerativeRollout, tokenizer: Any, ignore: Ignore) -> dict[str, Any]:
-    """The arguments of an explorer that show a result."""
+    """The arguments with which `GenerationExplorer` shows a result."""
     if not result.words:
         words, special = describe(result.prompt, tokenizer)
         result = replace(result, words=words, special=special)
@@ -282,7 +282,7 @@ def parts_of(result: GenerativeRollout, tokenizer: Any, ignore: Ignore) -> dict[
 
 
 def flattest(parts: Mapping[str, Mapping[str, Any]]) -> int:
-    """The index of the result in which the largest prompt token that is not hidden has the least share."""
+    """The index of the result whose largest prompt token has the least share; hidden tokens do not count."""
 
     def largest(matrix: Array, ignored: Array, **_: Any) -> float:
         columns = numpy_of(matrix).sum((0, 2))[~numpy_of(ignored)]

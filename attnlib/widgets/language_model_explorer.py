@@ -1,9 +1,9 @@
-"""A language model in the page: type a prompt, and see what every word drew on that the model writes there.
+"""A language model in the page: type a prompt, and see which tokens each generated word drew on.
 
-The page computes the model itself (`attnlib.widgets.live`), from its file, which it takes from one of three
-places: the page itself; over http, the folder ``models`` of a built book; or, where a page was opened from
-disk, the reader's choice. It begins with that only when asked. Rollout, attention and blank-out are those of
-`attnlib.rollout` and `attnlib.attribution`, up to the rounding of single precision.
+The page computes the model itself (`attnlib.widgets.live`). The model's file comes from one of three places:
+the page itself; over http, the folder ``models`` of a built book; or, where a page was opened from disk, a
+file that the reader chooses. The page loads the file only at the reader's request. Rollout, attention and
+blank-out are those of `attnlib.rollout` and `attnlib.attribution`, up to the rounding of single precision.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from attnlib.widgets.live import parts
 from attnlib.widgets.naming import named
 
 PIECE = 12 * 2**20
-"""Characters of a packed file in one element of a page: a browser reads elements of more, but slowly."""
+"""The most characters of a packed file in one element of a page; browsers read longer elements slowly."""
 
 
 class ModelFile(NamedTuple):
-    """A file of weights that a page can compute, as the page has to know it.
+    """What a page has to know of a file of weights that it loads.
 
     Attributes:
-        name: of the model.
-        file: its own name, in the folder ``models``.
-        bytes: its size.
-        sha256: of what is in it, so that what a browser keeps of another one is not taken for it.
+        name: the model's name.
+        file: the file's name in the folder ``models``.
+        bytes: the file's size.
+        sha256: the hash of the file's contents, which tells it from another file in the browser's cache.
     """
 
     name: str
@@ -46,7 +46,7 @@ class ModelFile(NamedTuple):
 
     @classmethod
     def of(cls, path: Path, name: str = "") -> ModelFile:
-        """A file on disk; the model has the file's name, up to its first dot, unless another is given."""
+        """The description of a file on disk; the model's default name is the file's, up to its first dot."""
         return cls(name or path.name.split(".")[0], path.name, path.stat().st_size, sha256_of(path))
 
 
@@ -56,16 +56,16 @@ BOOK = ModelFile(DEFAULT, WHEEL.member.rsplit("/", 1)[-1], 98_362_432, WHEEL.mem
 
 @dataclass(frozen=True)
 class Trial:
-    """A prompt that is offered.
+    """A prompt that the page offers.
 
     Attributes:
-        name: what the page calls it.
+        name: what the page calls the prompt.
         text: the prompt.
-        continuation: words to force behind it, or "".
-        word: the word that is chosen at first, of those that are written or forced; "": the first.
-        chat: whether it is put into the model's chat template.
-        note: what there is to see, shown when it is chosen.
-        source: the part of the prompt that the word can only come from, where that is known; or "".
+        continuation: a text that the model is forced to continue with, or "".
+        word: the generated or forced word that is chosen at first; "" for the first one.
+        chat: whether the prompt is put into the model's chat template.
+        note: an explanation, shown when the prompt is chosen.
+        source: the part of the prompt that is the only possible source of the word, if known; or "".
     """
 
     name: str
@@ -80,22 +80,21 @@ class Trial:
 class LanguageModelExplorer(GenerationExplorer):
     """A language model that runs in the page: what each word that it writes drew on, as it writes.
 
-    The reader types a prompt, plain or as a chat; the model writes the likeliest words, or draws them, or
+    The reader types a prompt, plain or as a chat; the model writes the likeliest words, or samples them, or
     follows a text that is forced on it. Every word has its rollout, also with the first token left out and
-    over the null model, and the attention of every head. Of the word that is chosen the page shows AttnLRP,
-    which takes as long as reading the text three times; then it computes the word's occlusion (blank-out),
-    if that takes at most a minute. Heads can be
-    switched off, made even or pushed to a token, and tokens blanked; what the model writes then stands
-    beside what it writes as it is. With the keyboard and by pointing, the picture is that of a
-    `GenerationExplorer`, which shows what was recorded, too.
+    over the null model, and the attention of every head. For the chosen word, the page shows AttnLRP, which
+    takes as long as reading the text three times; then it computes the word's occlusion (blank-out), if that
+    takes at most a minute. Heads can be switched off, given uniform attention or pushed to a token, and
+    tokens can be blanked; the text that the changed model writes stands beside that of the unchanged one.
+    The picture, with its keys and pointing, is that of `GenerationExplorer`, and shows recorded results, too.
 
     Args:
-        recorded: results of `generate_with_rollout` by name, to see without a model; or none.
-        tokenizer: of their model; not needed without them.
-        file: of the model that the page loads.
-        inside: the path of that file, to put it into the page itself: of 98 MB, 124 in the page.
-        trials: prompts that are offered.
-        asked: a prompt to begin with, continued as soon as the model is there; the first trial by default.
+        recorded: results of `generate_with_rollout` by name, shown without the model; or none.
+        tokenizer: the tokenizer of the recorded results' model; not needed without them.
+        file: the file of the model that the page loads.
+        inside: the path of that file, to put it into the page itself: 98 MB take 124 MB of the page.
+        trials: prompts that the page offers.
+        asked: the prompt at first, continued as soon as the model is loaded; the first trial by default.
         ignore: the words and signs that the filter hides; see `GenerativeRollout.informative`.
         title: a line of text above the picture.
 
@@ -145,15 +144,15 @@ class LanguageModelExplorer(GenerationExplorer):
         return f"{self.file['name']}, {self.file['bytes'] / 1e6:.0f} MB, {recorded}"
 
     def to_html(self) -> str:
-        """The widget as one piece of HTML, with the model's file behind it where it is to be inside."""
+        """The widget as one piece of HTML, followed by the model's file if the page is to hold it."""
         return "\n".join([super().to_html(), *([] if self.inside is None else packed(self.inside))])
 
     def _places_within(self) -> dict[str, tuple[int, str]]:
-        return {}  # a reader's text can have more words, and the page's model more layers, than any recorded
+        return {}  # a typed text can have more tokens, and the page's model more layers, than any recorded
 
 
 def packed(path: Path) -> Iterator[str]:
-    """A file by gzip and in base64, as elements that a page does not show."""
+    """A file, compressed by gzip and in base64, as script elements that a page does not show."""
     packer = zlib.compressobj(level=9, wbits=31)
     text = base64.b64encode(packer.compress(path.read_bytes()) + packer.flush()).decode()
     for start in range(0, len(text), PIECE):

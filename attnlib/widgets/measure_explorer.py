@@ -1,4 +1,4 @@
-"""Two measures of attribution side by side, on predictions whose sources may be known."""
+"""Two attribution measures side by side, on predictions whose sources may be known."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,15 +19,15 @@ from attnlib.widgets.scores import Scored, Scores, ScoresExplorer
 
 @dataclass(frozen=True)
 class Question(Scored):
-    """A prompt, what measures say of its tokens, and which tokens the prediction needs.
+    """A prompt, the scores of its tokens by several measures, and the true sources of the prediction.
 
     Attributes:
-        truth: the places of those; None where they are not known.
-        candidates: the places of the tokens that they are among.
-        query: the place that predicts.
-        found: by measure, where each of `truth` stands among the candidates, from 1; equal scores share the
-            last of their places.
-        missing: of measures that cannot be given, why.
+        truth: positions of the true sources; None where they are not known.
+        candidates: positions of the tokens that a measure ranks, the sources among them.
+        query: the position that predicts.
+        found: by measure, the rank of each source among the candidates, from 1; equal scores share the
+            last of their ranks.
+        missing: by measure, why its scores are missing.
     """
 
     tokens: tuple[str, ...]
@@ -53,7 +53,7 @@ class Question(Scored):
         expected: str | None = None,
         missing: Mapping[str, str] | None = None,
     ) -> "Question":
-        """Checks; `MeasureExplorer` describes the parts."""
+        """Checks and ranks the parts of a question, which `MeasureExplorer` describes."""
         words = check_tokens("tokens", tokens)
         flat = {name: numpy_of(score) for name, score in scores.items()}
         n = len(words)
@@ -77,35 +77,34 @@ class Question(Scored):
         )
 
     def parted(self, first: str, second: str) -> float:
-        """How far apart two measures put the sources: by so many of all places, as a share."""
+        """The mean difference between two measures' ranks of a source, over the number of candidates."""
         places = zip(self.found.get(first, ()), self.found.get(second, ()), strict=False)
         apart = [abs(one - other) / len(self.candidates) for one, other in places]
         return sum(apart) / max(len(apart), 1)
 
 
 class MeasureExplorer(ScoresExplorer):
-    """What two measures say of the same prediction, token by token, with the sources, if known, outlined.
+    """The scores of two measures for the same prediction, token by token, with known sources outlined.
 
-    Each side is the prompt in the colours of one measure, which a drop-down chooses: blue for what speaks for
-    the prediction, orange for what speaks against it, strongest at the measure's own largest score. Below it
-    stand the places that the measure gives the sources among all candidates. What is no candidate is faint
-    and has no colour. Nothing here needs a kernel: a built page shows the same.
+    Each side is the prompt in the colours of one measure, which a drop-down list chooses: blue for tokens
+    that speak for the prediction, orange for those against it, strongest at the measure's own largest score.
+    Below stand the ranks of the sources among all candidates. Tokens that are no candidates are faint and
+    have no colour. Nothing here needs a kernel: a built page shows the same.
 
     Args:
         questions: ``{label: {"tokens": [...], "scores": {"rollout": ..., "blank-out": ...}, "truth": ...,
             "query": 7, "candidates": ..., "predicted": "...", "expected": "...", "missing": {...}}}``. Every
             score is float ``[token]``, torch or numpy, finite at candidates; truth and candidates are bool
-            ``[token]``, query is the place that predicts. Candidates (all tokens), the sources (where they
-            are not known), the model's prediction, what is right and the reasons why measures are missing may
-            be left out.
+            ``[token]``, query is the position that predicts, and missing has the reason why a measure has no
+            scores. Only tokens, scores and query are required; without candidates, all tokens are candidates.
         title: a line of text above the picture.
-        item: index of the question shown first; by default, where the two measures differ most in the places
-            that they give the sources, of all places that there are.
-        first: the measure on the left; the first there is, by default.
-        second: the measure on the right; the next, by default.
-        noun: what the page calls that which gives the scores.
-        written: where the questions are about the words of one text, the word of each, for a reader to click;
-            "" for a question about none, which the drop-down has.
+        item: index of the question shown first; by default, the one where the two measures differ most in
+            the ranks of the sources, relative to the number of candidates.
+        first: the measure on the left; by default, the first one.
+        second: the measure on the right; by default, the second one.
+        noun: what the page calls a measure.
+        written: where each question is about one word of the same text, that word, which a reader can click;
+            "" for a question about no single word, which is only in the drop-down list.
 
     Raises:
         ValueError: shapes that disagree, NaN at a candidate, a measure that no question has; the message

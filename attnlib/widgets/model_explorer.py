@@ -1,13 +1,13 @@
-"""A model that runs in the page: type, and see its output, its attention, and what a swapped head changes.
+"""A model that runs in the page: type a text, and see its output, its attention, and the effect of a swap.
 
-Weights travel in the order of the state dict, as half precision where that loses nothing (stored models are
-rounded to it) and as single precision otherwise: the page computes with the very numbers that Python has.
-They are compressed by raw deflate, first the first bytes of all numbers, then the second ones: signs and
-exponents of weights are much alike.
+Weights are sent in the order of the state dict, in half precision where that loses nothing (stored models are
+rounded to it) and in single precision otherwise: the page computes with the same numbers as Python. They are
+compressed by raw deflate, the first bytes of all numbers before the second ones, since the bytes with signs
+and exponents resemble each other.
 
-Of a task travels what it takes to ask it: ids, symbols, classes. The page has the definitions of the paper's
-languages, of arithmetic and of string reversal itself; of a language of your own it knows the right outputs
-of the texts that come with it.
+The page receives the ids, symbols and classes of a task. It knows the definitions of the paper's languages,
+of arithmetic and of string reversal; for a language of your own, it knows the right outputs of the given
+texts only.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from attnlib.widgets.front_end import front_end
 from attnlib.widgets.naming import counted, named, seen
 
 Asked = Language | Arithmetic | StringReversalGenerator
-"""The tasks that the page can ask a model."""
+"""The tasks that the page knows how to put to a model."""
 
 LONGEST_STRING = 40
-"""Symbols of a string that the page has reversed: its maps have twice as many rows and columns."""
+"""The most symbols of a string to reverse; the attention maps have twice as many rows and columns."""
 
 FIRST = ("text", "strength")
-"""What can stand first."""
+"""The controls that can stand first in the page; see `ModelExplorer`."""
 
 SWAPS = ("even", "program", "off")
-"""What a head's attention can be swapped for."""
+"""The replacements of a head's attention: uniform attention, the program's, or none."""
 
 
 @dataclass(frozen=True)
@@ -53,10 +53,10 @@ class PackedModel(Item):
     """A model, its task, and texts to begin with, checked and packed.
 
     Attributes:
-        tensors: names and sizes of its weights, in the order they are packed.
-        half: whether they are packed in half precision.
+        tensors: names and sizes of the weights, in the order in which they are packed.
+        half: whether the weights are packed in half precision.
         note: a line below the controls, or "".
-        heads: a line on a head, by its name.
+        heads: a line about a head, by the head's name.
     """
 
     label: str
@@ -116,23 +116,23 @@ class PackedModel(Item):
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
-        """Layers, heads, and the most queries and keys that there can be."""
+        """Numbers of layers and heads, and the largest numbers of queries and keys."""
         longest = self.config["max_length"]
         return self.config["n_layers"], self.config["n_heads"], longest, longest
 
     def describe(self) -> dict[str, Any]:
-        """What the widget must know besides the bytes."""
+        """What the front end needs besides the bytes, as JSON can hold it."""
         return super().describe() | {"shape": list(self.shape)}
 
 
 class ModelExplorer(AttentionView):
     """Models computed in the page itself, with or without a kernel: the reader types, the model answers.
 
-    Shown are the model's output beside the right one, and every head's attention; outlined is where the
-    language's program looks, what a digit of a sum depends on, or where the symbol to write stands. Any
-    head's attention can be swapped: for even attention, for the program's (in string reversal, the
-    reference's), or off, which brings nothing; the output with the swap stands beside the one without. In
-    rows where the program selects nothing, a head keeps its own attention, as it does in
+    The page shows the model's output beside the right one, and every head's attention. The outlined cells are
+    those that the language's program selects, that a digit of a sum depends on, or that hold the symbol to
+    write. The reader can swap any head's attention for uniform attention or for the program's (in string
+    reversal, the reference's), or switch the head off; the page then shows the outputs with and without the
+    swap. In rows where the program selects nothing, a head keeps its own attention, as in
     `book.chapters.rasp.measures`.
 
     Args:
@@ -151,15 +151,15 @@ class ModelExplorer(AttentionView):
         show_reference: whether the program's cells are outlined at first.
         swaps: by the name of a head, such as "L0H1", what stands in place of its attention: "even", "program"
             or "off".
-        strength: how much of it does: $s$ in $(1 - s) A + s A'$, from 0 to 1, as in
+        strength: the weight of the swap: $s$ in $(1 - s) A + s A'$, from 0 to 1, as in
             `attnlib.models.attention.reinforced`; a slider for the reader.
-        first: what stands first: the "text", a box to type in; or the "strength", a slider as wide as the
-            page, with a tile for each letter that the model writes, and the share of letters right at every
-            place of the slider. Everything else is then folded. Only for string reversal.
+        first: the control at the top of the page: the "text", a box to type in; or the "strength", a slider
+            as wide as the page, with a tile for each letter that the model writes, and the share of right
+            letters at every strength. Everything else is then folded. Only for string reversal.
 
-    What is shown, from ``text`` on, are traits too: set them from Python, or ``observe`` what the reader
-    chose. A ``text`` that cannot be asked, set later or typed, is refused in the page, with the reason. A
-    head has a program only where the language has one for it; elsewhere that swap changes nothing.
+    The arguments from ``text`` on are traits too: set them from Python, or ``observe`` what the reader chose.
+    The page refuses a ``text`` that is not of the task or too long, and gives the reason. The swap "program"
+    changes nothing for a head for which the language has no program.
 
     Raises:
         ValueError: a model of another kind, or not of its task; a text outside the alphabet, empty, or longer
@@ -241,7 +241,7 @@ class ModelExplorer(AttentionView):
 
 
 def check_asked(model: Transformer, task: Asked, text: str) -> None:
-    """Refuse a text that is not of the task, or longer than the model can read."""
+    """Raise a ValueError for a text that is not of the task, or is longer than the model can read."""
     if isinstance(task, Language):
         task.encode(text)
         length = len(text) + task.bos
@@ -261,10 +261,10 @@ def check_asked(model: Transformer, task: Asked, text: str) -> None:
 
 
 def sharpest(model: Transformer, task: Asked, text: str) -> tuple[int, int]:
-    """The layer and head that look hardest at one token: by the largest weight of a row, on average.
+    """The layer and head with the sharpest attention: the largest weight of a row, averaged over rows.
 
-    Unless the text is one token, the first row and key are left out: with nothing to look at, attention goes
-    there.
+    Unless the text is one token, the first row and key are left out, since the first key is often an
+    attention sink.
     """
     if isinstance(task, Language):
         ids = task.annotate(text).input_ids
@@ -288,7 +288,7 @@ def _packed(values: Tensor, half: bool) -> bytes:
 
 
 def _told(model: Transformer, task: Asked) -> dict[str, Any]:
-    """What the page must know of a task, but for texts."""
+    """What the page must know of a task, except its texts."""
     if isinstance(task, Language):
         return _language(model, task)
     return _arithmetic(model, task) if isinstance(task, Arithmetic) else _reversal(model, task)
@@ -357,7 +357,7 @@ def _same_sizes(model: Transformer, vocabulary: int, classes: int, name: str) ->
 
 
 def _known(task: Asked, text: str) -> dict[str, Any]:
-    """A text; of a language of your own also what is right, which the page could not know."""
+    """A text; for a language that the page does not know, also its right output and target attention."""
     if isinstance(task, Arithmetic):
         return {"text": text.strip().rstrip("=")}
     if isinstance(task, StringReversalGenerator) or LANGUAGES.get(task.name) is task.definition:

@@ -1,4 +1,4 @@
-"""Checks of what is shown by name: ``{label: parts}``, every error naming the label."""
+"""Checks of labelled data, ``{label: parts}``: the message of every error names the label."""
 
 import inspect
 import re
@@ -12,20 +12,21 @@ Shown = TypeVar("Shown")
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
-"""Characters that turn the text around them (Unicode's bidirectional controls), or are no text at all."""
+"""Characters that change the direction of the text around them, control characters, and surrogates."""
 
 
 def seen(text: str) -> str:
-    """A text with codes such as U+202E for characters that turn the text around them, or are none."""
+    """The text, with codes such as U+202E in place of the characters that `_UNSEEN` matches."""
     return _UNSEEN.sub(lambda found: f"U+{ord(found[0]):04X}", text)
 
 
 def named(
     build: Callable[..., Shown], noun: str, shown: Mapping[str, Mapping[str, Any]], **settings: Any
 ) -> list[Shown]:
-    """``build(label, **parts, **settings)`` of each, with noun and label in the message of every error.
+    """The result of ``build(label, **parts, **settings)`` for each label.
 
-    The parts are the other arguments of ``build``; those without a default must be there.
+    The parts are the other arguments of ``build``; those without a default are required. The message of
+    every error begins with the noun and the label.
     """
     _, *takes = inspect.signature(build).parameters.values()
     parts = [each for each in takes if each.name not in settings]
@@ -45,20 +46,20 @@ def named(
 
 
 def check_texts(name: str, texts: Any, count: int, of: str) -> tuple[str, ...]:
-    """The texts, if they are one string for every checkpoint."""
+    """The texts as a tuple; raises a ValueError unless they are one string per checkpoint."""
     fits = not isinstance(texts, str) and [type(text) for text in texts] == [str] * count
     check(fits, f"{name} must be a list of {count} strings, one per checkpoint of {of}", texts)
     return tuple(texts)
 
 
 def check_label(name: str, text: Any) -> str | None:
-    """A text, or None where there is none; anything else is refused."""
+    """The text, or None if none is given; raises a ValueError for anything else."""
     check(text is None or isinstance(text, str), f"{name} must be a string or None", text)
     return text
 
 
 def counted(count: int, noun: str) -> str:
-    """``1 problem``, ``2 problems``."""
+    """A number with its noun: ``1 problem``, ``2 problems``."""
     return f"{count} {noun}{'s' if count > 1 else ''}"
 
 

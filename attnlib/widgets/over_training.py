@@ -1,4 +1,4 @@
-"""What explorers of a training share: the recorded checkpoints, the one shown, and curves to find it by."""
+"""The base of explorers over training: the checkpoints, the one shown, and curves to choose it from."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
@@ -21,9 +21,9 @@ LONGEST_LABEL = 48
 
 
 class OverTraining(Asking):
-    """An explorer of what was recorded, or typed and answered; ``over_training.js`` reads its traits.
+    """An explorer of recorded items, and of typed ones with answers; ``over_training.js`` reads its traits.
 
-    A subclass says by ``_noun`` and ``_pack`` what it is and what checks and packs it.
+    A subclass sets ``_noun``, what an item is called, and ``_pack``, the function that checks and packs it.
     """
 
     steps = traitlets.List(help="The step of every checkpoint, growing.").tag(sync=True)
@@ -59,7 +59,7 @@ class OverTraining(Asking):
 
     @property
     def _all(self) -> list[Any]:
-        """What was recorded, then what was typed."""
+        """All items: the recorded ones, then the typed ones."""
         return [*self._recorded, *self._typed.values()]
 
     def _places(self) -> dict[str, tuple[int, str]]:
@@ -76,7 +76,7 @@ class OverTraining(Asking):
 
 
 def check_steps(steps: Steps) -> list[float | int]:
-    """The steps as plain numbers; there must be one at least, and they must grow."""
+    """The steps as plain numbers; raises a ValueError unless there is at least one and they grow."""
     values = numpy_of(steps)
     fits = values.ndim == 1 and len(values) and values.dtype.kind in "iuf" and np.isfinite(values).all()
     check(fits and (np.diff(values) > 0).all(), "steps must be at least one number, and grow", steps)
@@ -84,9 +84,9 @@ def check_steps(steps: Steps) -> list[float | int]:
 
 
 def check_curve(name: str, curve: Curve, steps: list[float | int]) -> dict[str, Any]:
-    """A curve as the front end reads it; what is not finite becomes a gap.
+    """The curve as the front end reads it; values that are not finite become gaps.
 
-    It is a value for every checkpoint, or ``{step: value}`` where it was measured at other steps.
+    A curve has one value per checkpoint, or is ``{step: value}`` where it was measured at other steps.
     """
     if isinstance(curve, Mapping):
         places, values = check_steps(list(curve)), list(curve.values())

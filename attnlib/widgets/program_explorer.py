@@ -1,4 +1,4 @@
-"""A program over symbols, run in the page: its values, what an output depends on, and what attention says."""
+"""A program over symbols, run in the page: its values, the sources of an output, and attention scores."""
 
 import re
 from collections.abc import Mapping
@@ -20,13 +20,13 @@ LETTERS = "abcdefgh"
 
 @dataclass(frozen=True)
 class ShownProgram(Item):
-    """A program, an input and a position to ask about.
+    """A program, an input and the position whose output is explained.
 
     Attributes:
-        alphabet: how many symbols there are.
-        output: the number of the variable that is predicted.
-        variables: what the page must know of each; of its relation, mask and table only the shapes.
-        cells: how many bytes the relations, masks and tables have, unpacked.
+        alphabet: the number of symbols.
+        output: the index of the variable that is predicted.
+        variables: a description of each variable, with only the shapes of its relation, mask and table.
+        cells: the size in bytes of all relations, masks and tables before compression.
     """
 
     label: str
@@ -43,7 +43,7 @@ class ShownProgram(Item):
 
     @classmethod
     def of(cls, label: str, *, program: Any, text: str, query: int) -> "ShownProgram":
-        """Checks; `ProgramExplorer` describes the parts."""
+        """Checks and packs the parts of an item, which `ProgramExplorer` describes."""
         check_input(text, program.alphabet, program.length)
         check_between(1, program.length, query=query)
         used, lines, told, cells = program.used(), iter(program.lines()), [], []
@@ -67,22 +67,21 @@ class ShownProgram(Item):
 
 
 class ProgramExplorer(Explorer):
-    """A program that a reader runs: change a symbol, and see the output and all that depends on it change.
+    """A program that a reader runs: change a symbol, and all values that depend on it change.
 
-    Above stand the lines of the program with their values at every position of the input. Outlined are the
-    values on the trace of the output that is asked about. Below stand the tokens that the output **reads**
-    and those that **cause** it, and the scores of rollout, mean attention and the last layer's attention in
-    the transformer that the program is compiled to, without disguise. The page computes all of it, so that
-    nothing here needs a kernel.
+    At the top are the lines of the program with their values at every position of the input. The values on
+    the trace of the chosen output are outlined. Below are the tokens that the output **reads** and those that
+    **cause** it, and the scores of rollout, mean attention and the last layer's attention in the transformer
+    that the program is compiled to, without disguise. The page computes everything itself, without a kernel.
 
     Args:
         programs: ``{label: {"program": ..., "text": "abca", "query": 4}}``. A program is an
             `attnlib.benchmarking.programs.Program` of at most eight symbols; text is an input, a letter per
-            symbol without the token of the beginning; query is a position from 1 on.
+            symbol without the start token; query is a position from 1 on.
         title: a line of text above the picture.
         item: index of the program shown first.
         text: the input shown first; "" for the program's own.
-        query: the position asked about first; -1 for the program's own.
+        query: the position whose output is explained first; -1 for the program's own.
 
     Raises:
         ValueError: an input that is not of its program, or a position that is not in it; the message names
@@ -135,7 +134,7 @@ class ProgramExplorer(Explorer):
 
 
 def check_input(text: str, alphabet: int, length: int) -> None:
-    """Refuse a text that is no input of a program of so many symbols and positions."""
+    """Raise a ValueError unless the text is `length` letters of the first `alphabet` of `LETTERS`."""
     letters = LETTERS[:alphabet]
     if not re.fullmatch(f"[{letters}]{{{length}}}", text):
         raise ValueError(f"text must be {length} of the letters {', '.join(letters)}; got {text!r}.")

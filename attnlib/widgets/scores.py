@@ -1,10 +1,10 @@
-"""What explorers of scores share: a number for every place at every checkpoint, and the token chosen.
+"""The base of explorers of scores: a number for every place (token or pair of tokens) at every checkpoint.
 
-With ``s`` the largest magnitude of a score in a document over all checkpoints, a score that is nowhere
-negative is stored as ``round(255 sqrt(v / s))`` (`attnlib.widgets.encoding`), off by at most
-``sqrt(s v) / 255 + s / 255^2``; one that is negative somewhere in any document as ``128 + round(127 sign(v)
-sqrt(|v| / s))``, off by at most ``sqrt(s |v|) / 127 + s / 127^2``. Only an exact zero is read as zero. Bytes
-lie in the order [score checkpoint token].
+Let ``s`` be the largest magnitude of a score in a document over all checkpoints. A score that is nowhere
+negative is stored as ``round(255 sqrt(v / s))`` (`attnlib.widgets.encoding`), with an error of at most
+``sqrt(s v) / 255 + s / 255^2``. A score that is negative somewhere in any document is stored as
+``128 + round(127 sign(v) sqrt(|v| / s))``, with an error of at most ``sqrt(s |v|) / 127 + s / 127^2``. Only
+an exact zero is read as zero. The order of the bytes is [score checkpoint place].
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,9 +30,9 @@ class Scores:
     """Scores of the places of an item over training, checked.
 
     Attributes:
-        values: by name, float ``[checkpoint place]``; with one checkpoint where it is known, it is the same
-            for all.
-        signed: the names of those that are shown with their signs.
+        values: by name, float ``[checkpoint place]``; the true relevance has one checkpoint, which holds for
+            all.
+        signed: the names of the scores that are shown with their signs.
     """
 
     values: dict[str, np.ndarray]
@@ -41,7 +41,7 @@ class Scores:
 
     @classmethod
     def of(cls, scores: Mapping[str, Any], places: int, checkpoints: int, truth: Any = None) -> "Scores":
-        """Checks scores ``[checkpoint place]``, and the true ones, ``[place]``, where they are known."""
+        """Checks scores ``[checkpoint place]``, and the true relevance ``[place]``, if it is known."""
         check_some(scores=scores)
         arrays = {name: numpy_of(each) for name, each in scores.items()}
         count = 1 if all(each.shape[:1] == (1,) for each in arrays.values()) else checkpoints
@@ -51,17 +51,17 @@ class Scores:
         return cls(values, count)
 
     def negative(self) -> list[str]:
-        """The scores that are negative somewhere."""
+        """The names of the scores that are negative somewhere."""
         return [name for name, values in self.values.items() if values.min() < 0]
 
     @property
     def packed(self) -> bytes:
-        """The scores, compressed; those that are signed with their signs."""
+        """The bytes of all scores, compressed; scores in ``signed`` keep their signs."""
         parts = [_stored(values, name in self.signed).ravel() for name, values in self.values.items()]
         return deflate(np.concatenate(parts))
 
     def describe(self) -> dict[str, Any]:
-        """What the widget must know besides the bytes."""
+        """What the front end needs besides the bytes, as JSON can hold it."""
         return {
             "scores": [
                 {"name": name, "moments": len(values), "scale": _scale(values), "signed": name in self.signed}
@@ -87,7 +87,7 @@ class Scored(Item):
         return self.scores.packed
 
     def describe(self) -> dict[str, Any]:
-        """What the widget must know besides the bytes."""
+        """What the front end needs besides the bytes, as JSON can hold it."""
         return super().describe() | self.scores.describe()
 
 
@@ -113,7 +113,7 @@ class Document(Scored):
         gold: Any = None,
         true_relevance: Any = None,
     ) -> "Document":
-        """Checks; `DynamicsExplorer` describes the parts."""
+        """Checks the parts of a document, which `DynamicsExplorer` describes."""
         words = check_tokens("tokens", tokens)
         values = Scores.of(scores, len(words), checkpoints, true_relevance)
         labels = check_texts("predicted", predicted, values.checkpoints, "the scores")
@@ -121,7 +121,7 @@ class Document(Scored):
 
 
 class ScoresExplorer(Explorer):
-    """An explorer whose items have scores; a score that is negative in one item has signs in all."""
+    """An explorer whose items have scores; a score that is negative in one item is signed in all."""
 
     token = traitlets.Int(-1, help="The chosen token; -1 for none.").tag(sync=True, addressed=True)
 
@@ -134,7 +134,7 @@ class ScoresExplorer(Explorer):
 
 
 class ScoresOverTraining(OverTraining, ScoresExplorer):
-    """The explorer whose traits ``scores_view.js`` reads; a subclass says which front end shows them."""
+    """An explorer with the traits that ``scores_view.js`` reads; a subclass chooses the front end."""
 
     shown = traitlets.List(traitlets.Unicode(), help="Names of the scores shown.").tag(
         sync=True, addressed=True
@@ -163,7 +163,7 @@ class ScoresOverTraining(OverTraining, ScoresExplorer):
         return list(dict.fromkeys(name for each in self._all for name in each.scores.values))
 
     def _names(self) -> list[str]:
-        """What can be shown."""
+        """The names of everything that can be shown."""
         return self._scores()
 
 

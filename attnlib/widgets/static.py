@@ -1,10 +1,10 @@
-"""One front end, shown twice: live by anywidget, and in a static page without a kernel.
+"""One front end for two uses: live by anywidget, and in a static page without a kernel.
 
 A widget's front end is one plain ES module whose last line is ``export default { render };``. In JupyterLab
 anywidget imports it and connects it to the kernel. In a built book or a file, `StaticTwin` puts the same
-source into the page as a classic script, together with the widget's state and a model of a few lines that
-stands in for the kernel and keeps what the reader chose in the page's address. The page asks for nothing from
-outside, and equal widgets give equal bytes.
+source into the page as a classic script, together with the widget's state and a short script that replaces
+the kernel and keeps the reader's choices in the page's address. The page needs no network, and equal widgets
+give equal bytes.
 """
 
 import base64
@@ -27,12 +27,12 @@ from attnlib.widgets.front_end import FRONT
 EXPORT = re.compile(r"^export default \{ render \};\s*$", re.MULTILINE)
 
 STAND_IN = "\n" + re.sub(r"\s*// .*$|^ +", "", (FRONT / "stand_in.js").read_text("utf-8"), flags=re.MULTILINE)
-"""What a page has in place of a kernel, once per explorer: no comments in it, but ``KEY`` and ``STATE``."""
+"""The script that replaces the kernel, once per explorer; `to_html` fills in ``KEY`` and ``STATE``."""
 
 WITHOUT = (
     "interactive, but its script did not run: it needs JavaScript and, in JupyterLab, a trusted notebook"
 )
-"""What stands in the place of a widget where scripts are switched off or were taken out."""
+"""The text in place of a widget where scripts are switched off or were removed."""
 
 PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -55,16 +55,17 @@ body {{ margin: 0 auto; padding: 1rem; max-width: 1200px; font-family: system-ui
 
 
 def whole_page(title: str, body: str) -> str:
-    """A document that follows the reader's colour scheme; the title is text, the body HTML."""
+    """A complete HTML page in the reader's light or dark colour scheme; title is plain text, body HTML."""
     return PAGE.format(title=html.escape(title), body=body, **THEMES)
 
 
 class StaticTwin:
     """Mixin that gives an anywidget its static HTML; put it before ``anywidget.AnyWidget``.
 
-    Its module, ``_esm``, must end with the line ``export default { render };``, use only these of the model:
-    ``get``, ``set``, ``on("change:x", f)``, ``off``, ``save_changes``; and import nothing. Every synced trait
-    of the class is in the page; bytes arrive as ``Uint8Array`` (live, as ``DataView``).
+    The widget's module, ``_esm``, must end with the line ``export default { render };`` and import nothing;
+    it may call only these methods of the model: ``get``, ``set``, ``on("change:x", f)``, ``off`` and
+    ``save_changes``. The page holds every synced trait of the class; the module receives bytes as
+    ``Uint8Array`` (live, as ``DataView``).
     """
 
     _esm: Any
@@ -84,7 +85,7 @@ class StaticTwin:
         check(exports == 1, "the front end must have one line 'export default { render };'", exports)
         ends = "</" in module or "<!--" in module or "</" in style
         check(not ends, "the front end must not hold '</' or '<!--', which end a script", self._esm)
-        # Equal widgets share this key: each script fills the first place that is still empty, its own.
+        # Equal widgets share this key: each script fills the first element with it that is still empty.
         key = hashlib.sha256("\0".join((module, style, state)).encode()).hexdigest()[:16]
         script = STAND_IN.replace("KEY", key).replace("STATE", state)
         return (
@@ -100,17 +101,17 @@ class StaticTwin:
         return Path(path)
 
     def _state(self) -> dict[str, Any]:
-        """The synced traits that the widget adds to those of every anywidget."""
+        """The values of the synced traits that the widget adds to those of every anywidget."""
         own = set(self.trait_names(sync=True)) - set(anywidget.AnyWidget.class_trait_names())  # type: ignore[attr-defined]
         return {name: getattr(self, name) for name in own if not name.startswith("_")}
 
     def open(self) -> None:
-        """Tells the front end of the widget; where a program executes the notebook, nobody would listen."""
+        """Opens the connection to the front end, unless a program executes the notebook without one."""
         if is_attended():
             super().open()  # type: ignore[misc]
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """The static twin, for pages without a kernel; where a person looks on, the live view beside it."""
+        """The static HTML, for pages without a kernel; in an attended notebook, also the live view."""
         static = {"text/plain": repr(self), "text/html": self.to_html()}
         if not is_attended():
             return static, {}
@@ -122,9 +123,9 @@ class StaticTwin:
 
 
 def _json(state: dict[str, Any]) -> str:
-    """The state as JSON for a script: bytes in base64 with their Adler-32, in ASCII, without ``<``.
+    """The state as JSON for a script: in ASCII, with bytes in base64 and their Adler-32 checksum.
 
-    A ``</script>`` in a token would end the script, and ``<!--<script>`` would keep it from ending.
+    ``<`` is escaped: ``</script>`` in a token would end the script, ``<!--<script>`` keep it from ending.
     """
 
     def bytes_to_base64(value: object) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How attention forms while a model learns: every head on one problem, checkpoint by checkpoint."""
+"""How attention forms while a model learns: every head on one problem, at every checkpoint."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -25,7 +25,7 @@ def problem(
     references: Any = None,
     expected: Any = None,
 ) -> Attention:
-    """Checks and packs a problem; `TrainingExplorer` describes the parts."""
+    """Checks and packs the parts of a problem, which `TrainingExplorer` describes."""
     words, values = check_tokens("tokens", tokens), numpy_of(attentions)
     fits = values.ndim == 5 and len(values) in (1, checkpoints)
     axes = "[checkpoint layer head query key]"
@@ -47,22 +47,22 @@ class TrainingExplorer(OverTraining, AttentionView):
     """The attention of every head on a problem as it forms in training, beside the curve of accuracy.
 
     A slider, a play button and the chart choose the checkpoint; the answer of the model at that checkpoint
-    is shown and judged. With ``answer``, a live notebook has a box in which the reader types a problem; a
-    built page shows the recorded ones, and those that were typed before it was built.
+    is shown, and compared with the expected one. With ``answer``, a live notebook has a box in which the
+    reader types a problem; a built page shows the recorded problems, and those typed before it was built.
 
     Args:
         problems: ``{label: {"tokens": [...], "attentions": ..., "answers": [...], "references": ...,
             "expected": ...}}``. Attentions are weights in [0, 1], float ``[checkpoint layer head query
             key]``, torch or numpy; answers are one text per checkpoint. References (bool ``[query key]`` for
             all heads, ``{(layer, head): bool [query key]}`` for some, or None) and the expected answer may
-            be left out. A problem with one checkpoint only is of the last one.
+            be left out. Attentions of one checkpoint only are those of the last one.
         steps: training steps of the checkpoints, growing.
         curves: ``{name: one value per checkpoint}``, drawn over training; or ``{name: {step: value}}`` where
             a curve was measured at other steps. NaN or None leaves a gap.
         title: a line of text above the picture.
-        answer: from a typed problem to the parts of one as above; what it cannot read it refuses with a
-            ValueError, whose message the reader sees. With one checkpoint, say the trained model, the slider
-            rests while that problem is shown. None where nothing can be typed.
+        answer: a function from a typed problem to its parts as above; it raises a ValueError for a problem
+            that it cannot read, and the reader sees the message. The slider is disabled while a problem with
+            one checkpoint (say, of the trained model) is shown. None: nothing can be typed.
         checkpoint: index of the checkpoint shown first; -1 is the last.
         item: index of the problem shown first.
         layer: the layer shown first.
@@ -70,9 +70,9 @@ class TrainingExplorer(OverTraining, AttentionView):
         query: the query row selected first; -1 is none.
         show_reference: whether reference cells are outlined at first.
 
-    What is shown, from ``checkpoint`` on, are traits too: set them from Python, or ``observe`` what the
-    reader chose. An ``item`` is a problem, the recorded ones first; ``error`` says what was wrong with the
-    one typed last.
+    The arguments from ``checkpoint`` on are traits too: set them from Python, or ``observe`` what the reader
+    chose. An ``item`` is a problem, the recorded ones first; ``error`` says what was wrong with the problem
+    typed last.
 
     Raises:
         ValueError: shapes that disagree, NaN, weights outside [0, 1], steps that do not grow, a curve or

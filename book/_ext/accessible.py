@@ -1,13 +1,13 @@
-"""A Sphinx extension: pages that a screen reader can read, where Sphinx and the theme write what it cannot.
+"""A Sphinx extension that corrects markup of Sphinx and the theme which screen readers cannot read.
 
-The markup of six things is mended in the finished pages, since it is fixed in code and templates of theirs:
+Six things are corrected in the finished pages, since code and templates of Sphinx and the theme fix them:
 
-* the arrows that fold the table of contents are named after what they fold;
-* the lines of a long signature are no list of definitions, which would have terms;
-* the list of references says nothing of roles that its items do not have, or that are out of use;
-* the bar on the left, which has the logo in it, is a part of the page with a name;
-* a head of a table with nothing in it is a cell;
-* modules of a package, in the list of those whose source is there, are a list of its line, not between lines.
+* the arrows that fold the table of contents are named after the pages that they fold;
+* the lines of a long signature are no longer a list of definitions without terms;
+* the list of references loses ARIA roles that are deprecated, or that its items do not match;
+* the bar on the left, which contains the logo, is a region of the page with a name;
+* an empty head of a table is an ordinary cell;
+* in the list of modules with source code, a package's modules are a list inside the package's item.
 """
 
 import re
@@ -31,7 +31,7 @@ PLAIN = {
 
 
 def mended(page: str) -> str:
-    """A page with the six mended; one that is mended already is as it was."""
+    """A page with the six things corrected; a corrected page is returned unchanged."""
     page = ARROW.sub(r'\g<link>\g<name>\g<end><summary aria-label="Pages below: \g<name>">', page)
     page = LINES.sub(lambda found: f'<div class="sig-lines">\n{_as_divisions(found[1])}</div>', page)
     if OPENED.search(page):
@@ -46,7 +46,7 @@ def _as_divisions(lines: str) -> str:
 
 
 def mend_all(app: Sphinx, error: Exception | None) -> None:
-    """Mend every page."""
+    """Correct every HTML page of a build that succeeded."""
     if error is None and app.builder.format == "html":
         for path in Path(app.outdir).rglob("*.html"):
             before = path.read_text(encoding="utf-8")

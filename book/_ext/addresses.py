@@ -1,8 +1,8 @@
-"""A Sphinx extension: links that set an explorer, of the same page or another.
+"""A Sphinx extension: links that open an explorer, on the same page or another, in a given state.
 
-``[the last layer](#explorer=0&layer=2)`` and ``[a sum](/index.md#explorer=0&text=5%2B3)``. What stands
-behind `#` is what a page's address holds when a reader made these choices, and no section to be looked for
-(`attnlib/widgets/front/stand_in.js`). Only pages of their own have explorers with such addresses.
+Examples: ``[the last layer](#explorer=0&layer=2)``, ``[a sum](/index.md#explorer=0&text=5%2B3)``. The part
+after `#` is not the id of a section: it encodes a reader's choices in an explorer, as the page's address does
+(`attnlib/widgets/front/stand_in.js`). Such addresses exist only if every page is a file of its own.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ OF_EXPLORER = "explorer="
 
 
 def linked(link: nodes.Element, address: str) -> nodes.reference:
-    """The same words with this address."""
+    """A link with the same words and the given address."""
     return nodes.reference("", "", *link.children, refuri=address, internal=True, classes=["to-explorer"])
 
 

@@ -12,7 +12,7 @@ from sphinx.application import Sphinx
 
 
 class AuthorYearLabels(BaseLabelStyle):
-    """Labels such as "Abnar and Zuidema 2020"; a letter behind the year tells equal ones apart."""
+    """Labels such as "Abnar and Zuidema 2020"; a letter after the year distinguishes equal labels."""
 
     def format_labels(self, sorted_entries: Sequence[Entry]) -> Iterator[str]:
         """One label per entry, in their order."""

@@ -1,12 +1,12 @@
-"""A Sphinx extension: a number stands in the text by its value; the rest opens on demand.
+"""A Sphinx extension: the text shows a number's value; interval and origin open on demand.
 
-What `book.chapters.telling.tell_in_words` tells has two forms: the value ("43 %"), and the same with its 95 %
-confidence interval, what it is a number of, and its record. `` {glue:text}`name` `` shows the value as an
-abbreviation whose title is the rest: a pointer that rests on it shows the title, and so does the focus, by
-the keyboard or a touch. `` {glue:text}`name, in full` `` prints all of it.
+`book.chapters.telling.tell_in_words` glues a number in two forms: the value ("43 %"), and the value with its
+95 % confidence interval and the sample size. `` {glue:text}`name` `` shows the value as an
+abbreviation whose title is the second form: the title appears under the pointer, and on focus by the keyboard
+or a touch. `` {glue:text}`name, in full` `` prints the second form.
 
-A number of the build's own run (`origins`), which another profile changes, is underlined, and its title says
-so; a line below the box that opens a chapter explains the underline.
+A number computed by the build's own run (`origins`), which another profile changes, is underlined, and its
+title says so; a line below the box that opens a chapter explains the underline.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ LEGEND = (
 
 
 class Brief(nodes.inline):
-    """A number in the text, with its interval, or where it is from, in `title`."""
+    """A number in the text, with its interval, or its origin, in `title`."""
 
 
 class BriefRole(PasteTextRole):
-    """The role ``glue:text``, which gives a number its interval and its origin as a title."""
+    """The role ``glue:text``, which also gives a number a title with its interval and its origin."""
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         """The nodes that stand for the role."""
@@ -47,7 +47,7 @@ class BriefRole(PasteTextRole):
         name = self.text
         try:
             found = retrieve_glue_data(self.document, name)
-        except RetrievalError:  # behind the name is a format
+        except RetrievalError:  # the name is followed by a format
             name = name.rpartition(":")[0]
             found = retrieve_glue_data(self.document, name)
         source = found.metadata.get("source", {})
@@ -66,7 +66,7 @@ class BriefRole(PasteTextRole):
 
 
 def is_recorded(record: str) -> bool:
-    """Whether a record is among those in `results/`, by its name, behind which there may be a remark."""
+    """Whether `results/` has a record of this name, which a remark " [...]" may follow."""
     return any(Path("results").glob(f"*/{glob.escape(record.partition(' [')[0])}.json"))
 
 
@@ -76,12 +76,12 @@ def this_build(config: Config) -> str:
 
 
 class Legend(SphinxTransform):
-    """A line on what the underline of a number means, below a chapter's box or in a `{div} underlined`."""
+    """A line that explains underlined numbers, below a chapter's box or a `{div} underlined`."""
 
     default_priority = 500
 
     def apply(self, **_: Any) -> None:
-        """Put it there."""
+        """Insert the line."""
         for box in list(self.document.findall(nodes.Element)):
             if {"one-minute", "underlined"} & set(box.get("classes", [])):
                 line = nodes.paragraph(classes=["origins"])
@@ -91,12 +91,12 @@ class Legend(SphinxTransform):
 
 
 def visit(self: HTML5Translator, node: Brief) -> None:
-    """Open the abbreviation, which the keyboard reaches."""
+    """Open the abbreviation, which can have the keyboard's focus."""
     self.body.append(self.starttag(node, "abbr", "", title=node["title"], tabindex="0"))
 
 
 def depart(self: HTML5Translator, node: Brief) -> None:
-    """Close it."""
+    """Close the abbreviation."""
     self.body.append("</abbr>")
 
 

@@ -1,4 +1,4 @@
-"""A Sphinx extension: the logo and the style sheet of the pages have their colours from `attnlib.colours`."""
+"""A Sphinx extension: the logo and the style sheet of the pages take their colours from `attnlib.colours`."""
 
 from pathlib import Path
 from string import Template
@@ -18,7 +18,7 @@ COLOURED = {"logo.svg": LOGO, "custom.css": LINKS | _NAMED}
 
 
 def fill(app: Sphinx, error: Exception | None) -> None:
-    """Put a colour in the place of each name in these files, once they lie among the pages."""
+    """Replace the names of colours in the files of `COLOURED`, once they are among the pages."""
     for name, colours in COLOURED.items():
         path = Path(app.outdir) / "_static" / name
         if path.is_file():

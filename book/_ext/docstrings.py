@@ -1,8 +1,8 @@
-"""A Sphinx extension: docstrings are read as people write them: sentences, `code`, $x$ and $$equations$$.
+"""A Sphinx extension: docstrings may use Markdown's `code`, $x$ and $$equations$$.
 
-Types stand in annotations here, so a colon in the text of a constant or of a `Returns:` section is
-punctuation, where Napoleon would take what precedes it for a type. And `|x|` is a size or an absolute value,
-never a substitution.
+Types are given by annotations, so a colon in the text of a constant or of a `Returns:` section is
+punctuation, although Napoleon would take the words before it for a type. `|x|` is a size or an absolute
+value, never a substitution of reStructuredText.
 """
 
 import inspect
@@ -25,7 +25,7 @@ ARRAY_LIKE += r" \| complex \| bytes \| str \| \S*_NestedSequence\[complex \| by
 
 
 def plain(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
-    """Turn `code` into a literal, $x$ into mathematics, keep bars as bars; in place, before Napoleon runs."""
+    """Turn `code` into a literal and $x$ into mathematics, and escape bars, in place, before Napoleon."""
     text = LITERAL.sub(lambda found: f"``{found[1]}``" + (r"\ " if found[2] else ""), "\n".join(lines))
     text = EQUATION.sub(lambda found: f"{found[1]}.. math:: {_on_one_line(found[2])}\n", text)
     parts = WHOLE.split(text)
@@ -40,12 +40,12 @@ def _on_one_line(tex: str) -> str:
 
 
 def _formulas(text: str) -> str:
-    """Text with its $x$ as roles; an escaped blank parts a role from a letter that follows it."""
+    """Text with its $x$ as roles; an escaped blank separates a role from a following letter."""
     return FORMULA.sub(lambda found: f":math:`{_on_one_line(found[1])}`" + (r"\ " if found[2] else ""), text)
 
 
 def returns(self: GoogleDocstring, preprocess_types: bool = False) -> list[tuple[str, str, list[str]]]:
-    """The text of a `Returns:` section, whole."""
+    """The whole text of a `Returns:` section, without looking for a type."""
     text = self._dedent(self._consume_to_next_section())
     return [("", "", text)] if text else []
 
@@ -59,20 +59,20 @@ def parsable(
     signature: str | None,
     returned: str | None,
 ) -> tuple[str | None, str | None]:
-    """Replace what is no Python in a signature, and numpy's long type of an array, by something readable."""
+    """Make a signature readable: replace defaults that are not Python, and numpy's long type `ArrayLike`."""
     for pattern, name in [*UNPARSABLE, (ARRAY_LIKE, "ArrayLike")]:
         signature = signature and re.sub(pattern, name, signature)
     return signature, returned
 
 
 def foreign(app: Sphinx, what: str, name: str, obj: object, skip: bool, options: object) -> bool | None:
-    """A field whose default is another project's class or function, such as `tuple`, is not that thing."""
+    """Skip a field whose default is another project's class or function, such as `tuple`."""
     theirs = inspect.isclass(obj) or inspect.isroutine(obj)
     return True if theirs and str(getattr(obj, "__module__", None)).split(".")[0] not in OURS else None
 
 
 def at_home(app: Sphinx, module: str, name: str) -> str | None:
-    """An annotated type says that it is of Python's own module, which has no page; it is where it stands."""
+    """The module of an annotated type that reports `builtins`, which has no page: where it is defined."""
     value = getattr(sys.modules.get(module), name, None)
     return module if getattr(value, "__module__", None) == "builtins" else None
 

@@ -1,10 +1,10 @@
-"""A Sphinx extension: figures follow the page's light or dark; under each figure and table are its numbers.
+"""A Sphinx extension: figures for light and dark pages, and links to the data of figures and tables.
 
-An output of a cell may carry, beside what it shows, the same figure for dark pages and the numbers behind it
-(`attnlib.plots.drawing`). The figure for dark pages comes to stand beside the other; the theme shows one of
-them (see `themed`). The numbers are written to `_data/<page>/<name>.csv` or `.npz`, and a line below the
-figure or table links them, the page's parameters and the code. A picture in the source tree, `x.svg`, has the
-like if `x.dark.svg` or `x.csv` lies beside it. A dash stands in the text, too, for what was not measured.
+The output of a cell may also contain the same figure for dark pages and the figure's data
+(`attnlib.plots.drawing`). Both figures are placed on the page; the theme shows one of them (see `themed`).
+The data are written to `_data/<page>/<name>.csv` or `.npz`, and a line below the figure or table links them,
+the page's parameters and the code. A picture in the source tree, `x.svg`, is treated likewise if `x.dark.svg`
+or `x.csv` lies beside it. Numbers in the text that were not measured (NaN) become a dash.
 """
 
 import base64
@@ -29,17 +29,17 @@ from attnlib.plots.style import ABSENT
 SVG = "image/svg+xml"
 KINDS = {CSV: "csv", NPZ: "npz"}
 PARAMETERS = "parameters-of-this-run"
-"""The id of the cell with them."""
+"""The id of the cell with the page's parameters."""
 
 
 class Carried:
-    """What myst-nb is told of the kinds that it does not know: they are shown elsewhere."""
+    """A renderer for MIME types that myst-nb does not know; `place_all` moves its nodes."""
 
     mime_priority_overrides = ()
 
     @staticmethod
     def handle_mime(renderer: NbElementRenderer, data: MimeData, inline: bool) -> list[nodes.Element] | None:
-        """The picture for dark pages, or numbers as a node that `place_all` takes out again."""
+        """The picture for dark pages, or data as a node that `place_all` removes again."""
         if data.mime_type == DARK:
             return renderer.render_image(dataclasses.replace(data, mime_type=SVG))
         if data.mime_type in KINDS:
@@ -48,14 +48,14 @@ class Carried:
 
 
 def place_all(app: Sphinx, doctree: nodes.document) -> None:
-    """Put what cells and pictures carry where it belongs."""
+    """Place the dark figures, captions and data links of a page's cells and pictures."""
     pictures_of_the_tree(app, doctree)
     for number in doctree.findall(nodes.inline):
         if "pasted-text" in number["classes"] and number.astext() in ("nan", "inf"):
             number[:] = [nodes.Text(ABSENT)]
     cells = list(doctree.findall(lambda node: _is(node, "cell_code")))
     used = [cell for cell in cells if _tags(cell) & {"parameters", "injected-parameters"}]
-    if used:  # those that were injected stand behind the defaults
+    if used:  # injected parameters come after the defaults
         _place_of_lines(used[-1], PARAMETERS)
     numbers = count(1)
     for cell in cells:
@@ -76,7 +76,7 @@ def place_all(app: Sphinx, doctree: nodes.document) -> None:
 
 
 def pictures_of_the_tree(app: Sphinx, doctree: nodes.document) -> None:
-    """The dark twin and the table of every picture that has them beside it."""
+    """Add the dark picture and the data link of every picture in the source tree that has such files."""
     for image in list(doctree.findall(nodes.image)):
         path = Path(app.env.relfn2path(image["uri"])[1])
         if path.with_suffix(".dark.svg").is_file():
@@ -90,7 +90,7 @@ def pictures_of_the_tree(app: Sphinx, doctree: nodes.document) -> None:
 
 
 def data_link(app: Sphinx, name: str, kind: str, content: str) -> nodes.reference:
-    """Writes numbers beside the pages; returns the link."""
+    """Write data into a file beside the pages; return a link to the file."""
     page = app.env.docname
     path = posixpath.join("_data", posixpath.basename(page), f"{name}.{KINDS[kind]}")
     target = Path(app.outdir, path)
@@ -101,7 +101,7 @@ def data_link(app: Sphinx, name: str, kind: str, content: str) -> nodes.referenc
 
 
 def below(app: Sphinx, shown: nodes.Element, links: list[nodes.reference]) -> None:
-    """Put a line of links below what is shown; not where all pages are one, which is printed."""
+    """Put a line of links below a figure or table, but not on the single page for printing."""
     if app.builder.name == "html":
         line = nodes.paragraph(classes=["sources"])
         for link in links:
@@ -116,7 +116,7 @@ def _code(cell: nodes.Element, name: str) -> list[nodes.reference]:
 
 
 def _place_of_lines(cell: nodes.Element, name: str) -> str | None:
-    """The id of a cell's lines: what it has, or this name."""
+    """The id of a cell's code, set to `name` if there is none; `None` if the page has no code of the cell."""
     for lines in cell.findall(lambda node: _is(node, "cell_code_source")):
         lines["ids"] = lines["ids"] or [name]
         return str(lines["ids"][0])
@@ -146,7 +146,7 @@ def _above(node: nodes.Node, kind: type[nodes.Element]) -> Iterator[nodes.Elemen
 
 
 class Place(SphinxTransform):
-    """Places what a page's cells and pictures carry, before Sphinx notes which names there are."""
+    """Runs `place_all` on a page, before Sphinx collects the names of figures."""
 
     default_priority = 500
 
@@ -157,7 +157,7 @@ class Place(SphinxTransform):
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Sphinx calls this."""
-    renderers = load_mime_renders()  # what installed packages add, read once: the very list
+    renderers = load_mime_renders()  # the list itself, which myst-nb keeps: what is added stays
     renderers += [each for each in (Carried, Said) if each not in renderers]
     app.setup_extension("numbered")
     app.setup_extension("themed")

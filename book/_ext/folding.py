@@ -1,11 +1,11 @@
-"""A Sphinx extension: a chapter's code is folded, but where it teaches, and every fold says what is in it.
+"""A Sphinx extension: a chapter's code is folded unless it teaches, and every fold has a label.
 
-Folds that would stand one directly below the other are one.
+Adjacent folds are joined into one.
 
-A chapter is what opens with its findings ("In one minute"), or the page of its further experiments. A page
-that shows how to do something shows its code. One setting, `fold_code` in _config.yml, unfolds all of it.
-A cell tagged `teaches` stays open; so does what a cell shows, unless the cell is tagged `hide-cell`: then its
-`code_prompt_show` says what is in it.
+Only chapters are folded: pages that open with their findings ("In one minute"), and pages of further
+experiments. Pages that show how to do something show their code. The setting `fold_code` in _config.yml
+unfolds all code. Cells tagged `teaches` stay open. Outputs stay open, too, unless the cell is tagged
+`hide-cell`: then its `code_prompt_show` is the label of the fold.
 """
 
 import json
@@ -14,13 +14,13 @@ from typing import Any
 from sphinx.application import Sphinx
 
 OF_CHAPTER = (":class: one-minute", "{div} underlined")
-"""In the first cell of a chapter, and in that of the page of its further experiments."""
+"""Text that identifies a chapter, or the page of its further experiments."""
 
 HIDE = "Hide them"
-"""On an open fold whose label does not begin with "Show"."""
+"""The label of an open fold whose label when closed does not begin with "Show"."""
 
 OPEN = {"teaches", "hide-input", "hide-cell", "remove-cell", "remove-input"}
-"""Tags of cells that are left as they are."""
+"""Tags of cells whose tags are not changed."""
 
 
 def folded(cell: dict[str, Any]) -> dict[str, Any]:
@@ -28,7 +28,7 @@ def folded(cell: dict[str, Any]) -> dict[str, Any]:
     metadata = cell["metadata"]
     tags = metadata.get("tags", [])
     if not OPEN & set(tags):
-        both = "hide-output" in tags and cell["outputs"]  # one fold, in place of one in the other's shadow
+        both = "hide-output" in tags and cell["outputs"]  # one fold in place of two
         others = [tag for tag in tags if tag != "hide-output"]
         metadata["tags"] = [*others, "hide-cell" if both else "hide-input"]
         if both or "parameters" in tags:
@@ -43,7 +43,7 @@ def folded(cell: dict[str, Any]) -> dict[str, Any]:
 
 
 def joined(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The same code in fewer folds: one without a label that shows nothing begins the fold after it."""
+    """Cells in fewer folds: a folded cell without label and output is joined to a folded cell after it."""
     kept: list[dict[str, Any]] = []
     for cell in cells:
         if kept and _folds(cell) and _folds(kept[-1]) and not kept[-1]["outputs"] and not _labels(kept[-1]):

@@ -1,6 +1,6 @@
-"""A Sphinx extension: formulas are set by KaTeX, which lies beside the pages; only some load it.
+"""A Sphinx extension: pages with formulas load KaTeX, a copy of which lies beside the pages.
 
-Each stands there a second time as MathML, which screen readers read. No formula is a tab stop.
+KaTeX also writes every formula as MathML for screen readers. No formula is a tab stop.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ KATEX = "../vendor/katex"  # from _static; see html_extra_path in _config.yml
 
 
 def load(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object) -> None:
-    """Load KaTeX where a page has formulas of its own; where all pages are one, any of them counts."""
+    """Load KaTeX on a page with formulas; a build into a single page loads it if any document has some."""
     domain = app.env.get_domain("math")
     if domain.data["has_equations"].get(page) or (app.builder.name != "html" and domain.has_equations()):
         app.add_css_file(f"{KATEX}/katex.min.css")

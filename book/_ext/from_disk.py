@@ -1,8 +1,7 @@
-"""A Sphinx extension: search with excerpts in a book that is read from disk, where browsers fetch nothing.
+"""A Sphinx extension: search with excerpts works in a book opened from disk, where browsers fetch no files.
 
-What the pages say is a script beside them, which only the page of the search loads
-(`book/_static/search.js`). And a notebook of a book that is served is saved, where a browser would show it as
-raw text.
+The texts of all pages are written into a script, which only the search page loads (`book/_static/search.js`).
+The extension also makes links to notebooks downloads: from a server, a browser would show raw text.
 """
 
 import json
@@ -15,16 +14,16 @@ from docutils import nodes
 from sphinx.application import Sphinx
 
 NOTEBOOK, SAVED = re.compile(r'<a href="[^"]*\.ipynb" (?=target="_blank")'), r"\g<0>download "
-"""A link to one, and the same that saves it. From disk it opens a tab as before: no browser saves there."""
+"""A link to a notebook, and its replacement, a download (not from disk: browsers open a tab there)."""
 
 TEXTS = "texts.js"
 
 Pieces = list[tuple[list[str], str]]
-"""What a page says, in its order; each piece with the anchors of the section or term that begins there."""
+"""The text of a page in order; each piece has the anchors of the section or term that begins with it."""
 
 
 def said(document: nodes.document) -> Pieces:
-    """The sentences and headings of a page: no code, no formulas of their own lines."""
+    """The sentences and headings of a page, without code and displayed formulas."""
     found: Pieces = []
     for node in document.findall(lambda each: isinstance(each, (nodes.title, nodes.term, nodes.paragraph))):
         begins = node.parent if isinstance(node, nodes.title) else node
@@ -38,7 +37,7 @@ def said(document: nodes.document) -> Pieces:
 
 
 def write(app: Sphinx, texts: Mapping[str, Pieces]) -> None:
-    """What the pages say, and links that save notebooks."""
+    """Write the script with the pages' texts, and make links to notebooks downloads."""
     lines = json.dumps(texts, ensure_ascii=False, sort_keys=True, separators=(",\n", ":"))
     Path(app.outdir, "_static", TEXTS).write_text(f"const TEXTS = {lines};\n", encoding="utf-8")
     for path in Path(app.outdir).rglob("*.html"):

@@ -1,8 +1,8 @@
-"""A Sphinx extension: of the theme's two thousand icons, pages load the twenty that they show.
+"""A Sphinx extension: pages load only the twenty icons that they show, not the theme's two thousand.
 
-The theme brings all of them twice, as a script of 1.5 MB and as a font of 0.2 MB. The script goes; of the
-font stays what pages and style sheet name, a few kilobytes in the style sheet itself. Icons are not read out:
-what they stand for is said beside them.
+The theme loads all icons twice, as a script of 1.5 MB and as a font of 0.2 MB. The script is removed. The
+font is reduced to the icons that pages and style sheet name: a few kilobytes, embedded in the style sheet.
+Screen readers skip icons, since the words beside them have the same meaning.
 """
 
 import base64
@@ -25,7 +25,7 @@ SOURCE = re.compile(r"src:url\([^)]*fa-solid-900\.woff2\)[^;}]*")
 
 
 def in_use(sheet: str, names: set[str]) -> tuple[str, str]:
-    """A style sheet without the icons that nobody names, and the characters of those that it keeps."""
+    """A style sheet without the rules of unused icons, and the characters of the icons that it keeps."""
     characters = OF_THEME.findall(sheet)
 
     def keep(rule: re.Match[str]) -> str:
@@ -39,7 +39,7 @@ def in_use(sheet: str, names: set[str]) -> tuple[str, str]:
 
 
 def font_of(path: Path, characters: str) -> str:
-    """A font with these characters alone, as an address that holds it."""
+    """A font with these characters alone, as a data URL."""
     font = TTFont(path, recalcTimestamp=False)
     chosen = Subsetter(Options(notdef_outline=True))
     chosen.populate(text=characters)
@@ -50,7 +50,7 @@ def font_of(path: Path, characters: str) -> str:
 
 
 def lighten(app: Sphinx, error: Exception | None) -> None:
-    """Take the script out of every page and of the style sheet what no page shows."""
+    """Remove the script from every page, and unused icons from style sheet and font."""
     if error is not None or app.builder.format != "html":
         return
     static, names = Path(app.outdir, "_static"), set[str]()

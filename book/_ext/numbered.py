@@ -1,9 +1,8 @@
-"""A Sphinx extension: figures and tables of cells have a number, a caption and an address of their own.
+"""A Sphinx extension: figures and tables of cells get a number, a caption and an anchor.
 
-What a cell shows under a name (`attnlib.plots.captions`) becomes a figure of the page, a table one that is
-counted with the tables; what is of the build's own run says so (`origins`). A link to it,
-`[Figure name](#name)`, reads as its number; where there is no Sphinx, in JupyterLab, it reads as it is
-written, and so does the caption.
+An output that has a name (`attnlib.plots.captions`) becomes a figure of the page, or a table counted with the
+page's tables. The caption says if the build's own run computed it (`origins`). A link `[Figure name](#name)`
+is shown as "Figure" with its number; in JupyterLab, without Sphinx, link and caption are shown as written.
 """
 
 import json
@@ -30,21 +29,21 @@ SIGN = re.compile(r"&#?\w+;|.")
 
 
 class TableFigure(nodes.figure):
-    """A table of a cell with its caption, counted with the tables."""
+    """The table of a cell with its caption, numbered with the page's tables."""
 
 
 class TableCaption(nodes.caption):
-    """Stands above what it is of; docutils keeps that of a picture open, for a legend below it."""
+    """The caption above a table, which is closed before it; that of a picture stays open for a legend."""
 
 
 class Said:
-    """What myst-nb is told of names and captions: they are read, and shown by `framed`."""
+    """A renderer for names and captions, which myst-nb passes to `framed`."""
 
     mime_priority_overrides = ()
 
     @staticmethod
     def handle_mime(renderer: NbElementRenderer, data: MimeData, inline: bool) -> list[nodes.Element] | None:
-        """A node that holds what was said, and the caption as the page has it."""
+        """A node with the name, kind and alternative text, and the rendered caption as its child."""
         if data.mime_type != SAID:
             return None
         said = json.loads(data.string)
@@ -55,7 +54,7 @@ class Said:
 
 
 def framed(document: nodes.document, bundle: nodes.Element, said: nodes.Element) -> nodes.Element:
-    """Put what a cell shows into a figure under its name; return that, or what is shown without a name."""
+    """Put an output that has a name into a figure; return the figure, or an output without name as it is."""
     for image in bundle.findall(nodes.image):
         image["alt"] = said["alt"]
     if not said["name"]:
@@ -70,7 +69,7 @@ def framed(document: nodes.document, bundle: nodes.Element, said: nodes.Element)
     figure += [caption, bundle] if table else [bundle, caption]
     figure["names"].append(said["name"])
     document.note_explicit_target(figure, figure)
-    for lines in bundle.findall(nodes.raw):  # the page has the caption once
+    for lines in bundle.findall(nodes.raw):  # remove the caption inside the table, since the figure has it
         shown = CELL.sub(lambda cell: breakable(cell[0]), IN_TABLE.sub("", lines.astext()))
         lines.children = [nodes.Text(shown)]
         lines.rawsource = shown
@@ -78,13 +77,13 @@ def framed(document: nodes.document, bundle: nodes.Element, said: nodes.Element)
 
 
 def breakable(cell: str) -> str:
-    """What a cell holds, so that its table fits the column: long words may be parted, intervals are not."""
+    """The text of a table's cell with line breaks allowed in long words and forbidden in intervals."""
     cell = INTERVAL.sub(lambda ends: ends[0].replace(" ", "\N{NO-BREAK SPACE}"), cell)
     return LONG.sub(lambda word: _parted(word[0]), cell)
 
 
 def _parted(word: str) -> str:
-    """A word that may be parted behind each sign that joins its parts, or after sixteen letters."""
+    """A word with a line break allowed after each joining sign, and after sixteen other characters."""
     signs, since = list[str](), 0
     for sign in SIGN.findall(word):
         signs.append(sign)
@@ -96,7 +95,7 @@ def _parted(word: str) -> str:
 
 
 class Numbers(SphinxTransform):
-    """Makes links that name a figure or table references to its number."""
+    """Turns links that name a figure or table into references to its number."""
 
     default_priority = 510
 
@@ -118,7 +117,7 @@ class Numbers(SphinxTransform):
 def not_shown(
     app: Sphinx, env: BuildEnvironment, node: addnodes.pending_xref, content: nodes.Element
 ) -> nodes.Element | None:
-    """Words for a number, where a cell shows nothing with these parameters; else a warning follows."""
+    """Words for a reference to a figure that this run lacks; `None` (and a warning) if no cell names it."""
     cells = Path(env.srcdir, "notebooks").glob("*.ipynb")
     if node.get("of_cell") and any(
         f'\\"{node["reftarget"]}\\"' in each.read_text(encoding="utf-8") for each in cells
@@ -134,7 +133,7 @@ def visit_figure(self: HTML5Translator, node: TableFigure) -> None:
 
 
 def depart_figure(self: HTML5Translator, node: TableFigure) -> None:
-    """Close the figure, whose caption is closed."""
+    """Close the box that `depart_caption` opened, and the figure."""
     self.body.append("</div>\n</figure>\n")
 
 
@@ -144,7 +143,7 @@ def visit_caption(self: HTML5Translator, node: TableCaption) -> None:
 
 
 def depart_caption(self: HTML5Translator, node: TableCaption) -> None:
-    """Close the caption before the table, which keys can move sideways, as they do the theme's own."""
+    """Close the caption, and open a box in which keys scroll the table sideways, like the theme's own."""
     self.depart_caption(node)
     self.body.append('</figcaption>\n<div class="pst-scrollable-table-container" tabindex="0">\n')
 

@@ -1,7 +1,8 @@
-"""Which numbers, figures and tables of a page are of the build's own run: those that its parameters change.
+"""Find the numbers, figures and tables of a page that the build's own run computed.
 
-A recorded number is the same whatever the parameters are. So the cells of a notebook are read in their order,
-and what depends on a parameter is followed by name: whatever is assigned it, and whatever is told of it.
+Recorded numbers do not depend on the parameters of the run; computed ones do. A static analysis reads the
+cells of a notebook in order and tracks the names that depend on a parameter, from assignments to calls that
+tell numbers or caption figures.
 """
 
 import ast
@@ -13,16 +14,16 @@ from typing import Any
 from attnlib.plots.captions import SAID
 
 THIS_RUN = "(this run)"
-"""Ends the caption of what the build's own run computed."""
+"""The end of the caption of a figure or table that the build's own run computed."""
 
 ADDING = {"append", "extend", "update", "add"}
-"""Methods that put something into what they belong to."""
+"""Methods that add their argument to their object."""
 
 PARAMETERS = {"parameters", "injected-parameters"}
 
 
 class Reader(ast.NodeVisitor):
-    """Reads cells; `fresh` are the names, so far, of what depends on a parameter."""
+    """Reads cells; `fresh` contains the names that so far depend on a parameter."""
 
     def __init__(self, fresh: Iterable[str] = ()) -> None:
         self.fresh = set(fresh)
@@ -30,7 +31,7 @@ class Reader(ast.NodeVisitor):
         self.captioned: list[tuple[str, bool]] = []
 
     def visit(self, node: ast.AST) -> None:
-        """Note what a statement assigns, and what it tells."""
+        """Note which names a statement assigns, and which numbers and captions it makes."""
         match node:
             case ast.Assign(targets=targets, value=value):
                 self.bind(targets, self.depends(value))
@@ -52,7 +53,7 @@ class Reader(ast.NodeVisitor):
         self.generic_visit(node)
 
     def bind(self, targets: Iterable[ast.AST], fresh: bool) -> None:
-        """Names that are assigned something; what is put into a part, as `a[0]`, makes no whole older."""
+        """Note an assignment to names; one to a part, as in `a[0] = 1`, never makes the whole less fresh."""
         for name in (each for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)):
             if fresh:
                 self.fresh.add(name.id)
@@ -60,9 +61,9 @@ class Reader(ast.NodeVisitor):
                 self.fresh.discard(name.id)
 
     def depends(self, node: ast.AST) -> bool:
-        """Whether an expression uses a fresh name; `notebook` and `records` count as the same in all runs.
+        """Whether an expression uses a fresh name; `notebook` and `records()` count as the same in all runs.
 
-        `records` also gives the run that is under way: a number of it tells so by its own record.
+        `records()` also returns the current run, whose numbers are recognised by their record.
         """
         inner = self
         match node:
@@ -82,12 +83,12 @@ class Reader(ast.NodeVisitor):
 def read(
     cells: Iterable[dict[str, Any]],
 ) -> Iterator[tuple[dict[str, Any], list[bool], list[tuple[str, bool]]]]:
-    """Every cell of code, and what of it depends on a parameter: numbers, and what has a caption.
+    """Yields every code cell, and whether its numbers, figures and tables depend on a parameter.
 
-    There is an answer for each call that tells numbers, and for each caption, with its name; a name that the
-    cell computes is empty here.
+    The second item has a value for each call that tells numbers, the third a pair for each caption: its name
+    and a value. The name is empty if the cell computes it.
     """
-    reader = Reader(["globals"])  # from where a chapter takes its parameters
+    reader = Reader(["globals"])  # a chapter takes its parameters from `globals()`
     for cell in (each for each in cells if each["cell_type"] == "code"):
         reader.told, reader.captioned = [], []
         tree = ast.parse("".join(cell["source"]))
@@ -116,7 +117,7 @@ def of_this_run(cells: Iterable[dict[str, Any]]) -> set[str]:
 
 
 def of_page(env: Any) -> set[str]:
-    """The same for the page that is being read; kept while it is."""
+    """The names `of_this_run` for the page that Sphinx is reading; cached during that time."""
     if "of this run" not in env.temp_data:
         page = Path(env.doc2path(env.docname))
         cells = json.loads(page.read_text(encoding="utf-8"))["cells"] if page.suffix == ".ipynb" else []

@@ -1,7 +1,7 @@
 """A Sphinx extension: pages are read and written by as many processes as there are cores.
 
-Jupyter Book hands no number of processes on to Sphinx. Two of the extensions that it adds do not declare
-whether several processes can use them at once; both keep nothing while pages are read.
+Jupyter Book does not pass a number of processes to Sphinx. Two of the extensions that it adds do not declare
+whether they can run in parallel; they can, since both keep no state while pages are read.
 """
 
 import os

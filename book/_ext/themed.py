@@ -1,7 +1,7 @@
-"""A Sphinx extension: a figure in two, for light pages and for dark ones, which opens large on a touch.
+"""A Sphinx extension: a figure has a light and a dark version, and opens large on a touch.
 
-The theme shows one of the two; the other is not loaded, since pictures are loaded when they come into view.
-Their size is written beside them, so that the page does not move when they come.
+The theme shows one of the two. The other is not loaded, since pictures are loaded when they come into view.
+The HTML contains the size of pictures, so that the page does not move when they are loaded.
 """
 
 import posixpath
@@ -22,7 +22,7 @@ class Themed(nodes.container):
 
 
 def both(light: nodes.image, dark: nodes.image) -> None:
-    """Put two pictures in the place of one; in a box, since the theme hides captions beside them."""
+    """Replace the light picture by a box with both; without it, the theme would hide captions beside them."""
     light["classes"].append("only-light")
     dark["classes"].append("only-dark")
     box, parent = Themed(classes=["themed"]), light.parent
@@ -31,15 +31,15 @@ def both(light: nodes.image, dark: nodes.image) -> None:
 
 
 def size(path: Path) -> dict[str, int]:
-    """Width and height of a picture as matplotlib writes it, in pixels of a page; none of another's."""
+    """Width and height of an SVG by matplotlib, in pixels of a page; empty for other pictures."""
     found = SIZE.search(path.read_text(encoding="utf-8"))
     points = found.groupdict() if found else {}
     return {side: round(PIXELS * float(value)) for side, value in points.items()}
 
 
 def visit(self: HTML5Translator, node: Themed) -> None:
-    """Write both into a link to the first, which large.js follows without leaving the page."""
-    if self.builder.name != "html":  # paper: nothing is opened, and all is there at once
+    """Write both pictures into a link to the light one, which large.js opens without leaving the page."""
+    if self.builder.name != "html":  # paper needs no link and no delayed loading
         self.visit_container(node)
         return
     paths = [posixpath.join(self.builder.imgpath, self.builder.images[each["uri"]]) for each in node]

@@ -1,4 +1,4 @@
-"""What the chapters compute: a folder for each, and beside them what they share."""
+"""The code of the chapters: a folder for each chapter, and beside these the modules that chapters share."""
 
 CHAPTERS = (
     "rasp",
@@ -15,4 +15,4 @@ CHAPTERS = (
     "methods",
     "own_model",
 )
-"""The folder of each, in the book's order."""
+"""The folder of each chapter, in the book's order."""

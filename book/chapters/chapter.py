@@ -1,9 +1,9 @@
-"""What every chapter is: parameters checked in its first second, models to train, and a record.
+"""The base class of all chapters: parameters that are checked at once, models to train, and a record.
 
-A chapter's parameters cell holds plain typed values, each with a comment: names, types, defaults and words
-are said there, and nowhere else. `Chapter.from_notebook(globals())` reads them, together with whatever
-papermill injected, and stops with one message that names every problem: what was given, what was allowed,
-and, for a misspelt name, what may have been meant.
+The parameters cell of a chapter's notebook holds plain typed values, each with a comment. Names, types,
+defaults and descriptions of parameters are only there. `Chapter.from_notebook(globals())` reads them and
+the values that papermill injected. It stops with one message that names every problem: the given value,
+the allowed values, and, for a misspelt name, the name that may have been meant.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ C = TypeVar("C", bound="Chapter")
 
 
 def _as_typed(kind: Any, value: Any) -> Any:
-    """A parameter as meant: papermill hands on a bool, list or mapping as text, which is read as JSON."""
+    """A parameter as its type: papermill passes a bool, list or mapping as text, which is read as JSON."""
     kind = get_origin(kind) or kind
     if not isinstance(value, str) or kind not in (bool, list, dict):
         return value
@@ -58,10 +58,10 @@ def _as_typed(kind: Any, value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Run:
-    """One model to train; a chapter adds what sets its models apart.
+    """One model to train; subclasses add the fields in which a chapter's models differ.
 
     Attributes:
-        seed: of its weights and the order of its batches.
+        seed: the seed of the model's weights and of the order of its batches.
     """
 
     name: str
@@ -70,12 +70,12 @@ class Run:
 
 @dataclass(frozen=True)
 class Setup:
-    """All that decides the model of a run, once it is trained; `fit` says more of `loss` and `hooks`.
+    """Everything that determines the trained model of a run; `fit` describes `loss` and `hooks`.
 
     Attributes:
-        plan: of its training; `None`: the model is taken as it is.
-        valid: batches that the best checkpoint is chosen by.
-        score: what a model scores on them, `plan.metric` among it.
+        plan: the plan of the training; with `None` the model is used without training.
+        valid: the validation batches, on which the best checkpoint is chosen.
+        score: computes a model's metrics on `valid`, including `plan.metric`.
     """
 
     model: nn.Module
@@ -89,7 +89,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class Trained:
-    """A run's model, in evaluation mode with its best weights, and its history (empty if taken as it was)."""
+    """A run's model in evaluation mode with its best weights, and its history (empty without training)."""
 
     run: Run
     model: nn.Module
@@ -98,10 +98,10 @@ class Trained:
 
 
 class Chapter(BaseModel):
-    """A chapter: its parameters, and what it does with them.
+    """A chapter: its parameters, its models, and its record.
 
-    A subclass declares the type and the range of each parameter of the notebook's cell. It is in a file with
-    the notebook's name, and says which `runs` there are, the `setup` of each, and its `label`.
+    A subclass declares the type and the range of each parameter of the notebook's cell. Its file has the name
+    of the notebook. The class defines the `runs`, the `setup` of each run, and the chapter's `label`.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
@@ -125,8 +125,8 @@ class Chapter(BaseModel):
 
     @classmethod
     def from_notebook(cls: type[C], names: Mapping[str, Any]) -> C:
-        """The chapter of a notebook, from its global names."""
-        # When a reader runs the cell again, what later cells defined is there too, and none of our business.
+        """The chapter with the parameters among a notebook's global names."""
+        # When a reader runs the cell again, names that later cells defined are there, too: they are ignored.
         again = any(isinstance(value, cls) for value in names.values())
         plain = (bool, int, float, str, list, tuple, dict, type(None))
 
@@ -160,7 +160,7 @@ class Chapter(BaseModel):
         return ()
 
     def setup(self, run: Any) -> Setup:
-        """What trains the model of a run: one of `runs()`, or one of your own."""
+        """The model, data and training plan of a run: one of `runs()`, or one of your own."""
         raise NotImplementedError
 
     def train(self, run: Run, progress: bool = True) -> Trained:
@@ -178,7 +178,7 @@ class Chapter(BaseModel):
         return self._trained[run.name]
 
     def train_all(self) -> tuple[dict[str, nn.Module], dict[str, pd.DataFrame]]:
-        """The models of all runs, and the tables of their training's history, by the runs' names."""
+        """The models of all runs, and the tables of their training histories, by the runs' names."""
         runs = self.runs()
         if (n := processes()) > 1 and len(runs) > 1:
             train_side_by_side(self, runs, n)
@@ -187,47 +187,47 @@ class Chapter(BaseModel):
         return models, {each.run.name: each.history.table for each in found if each.history.rows}
 
     def kept(self, name: str) -> Snapshots:
-        """The trained model of a run at the steps that it was kept at."""
+        """The checkpoints of a run's model at the steps at which they were kept."""
         (snapshots,) = (hook for hook in self.trained[name].hooks if isinstance(hook, Snapshots))
         return snapshots
 
     @property
     def trained(self) -> Mapping[str, Trained]:
-        """What was trained so far, by the runs' names."""
+        """The models that were trained so far, by the runs' names."""
         return self._trained
 
     @property
     def files(self) -> dict[str, str]:
-        """Where the weights of each model that was trained are, as a shell takes it."""
+        """The paths of the trained models' weights, quoted for a shell, by the runs' names."""
         folders = {name: found.history.folder for name, found in self.trained.items()}
         return {name: pasteable(folder / BEST) for name, folder in folders.items() if folder is not None}
 
     @property
     def torch_device(self) -> torch.device:
-        """The device that `device` means here."""
+        """The torch device that the parameter `device` means on this machine."""
         return Plan(steps=1, device=self.device).torch_device()
 
     # ---- its record ----------------------------------------------------------------------------------
 
     @property
     def notebook(self) -> str:
-        """The name of the chapter's notebook, which its file has too."""
+        """The name of the chapter's notebook, which is also the name of the class's file."""
         return type(self).__module__.rpartition(".")[2]
 
     @property
     def label(self) -> str:
-        """What the chapter with these parameters is called among its records."""
+        """The label of the chapter's records with these parameters."""
         raise NotImplementedError
 
     @property
     def told(self) -> dict[str, Any]:
-        """The parameters as records tell them, and are named by: see `later.PARAMETERS`."""
+        """The parameters that a record states and is named after: see `later.PARAMETERS`."""
         later = PARAMETERS.get(self.notebook, {})
         values = self.model_dump(mode="json").items()
         return {name: value for name, value in values if name not in later or value != later[name]}
 
     def record(self, rows: pd.DataFrame) -> Path | None:
-        """Record what was found, with what training really did; see `book.chapters.records.record`."""
+        """Record the results, with the facts of the actual training; see `book.chapters.records.record`."""
         return record(
             rows,
             notebook=self.notebook,

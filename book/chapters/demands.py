@@ -1,6 +1,6 @@
-"""What a chapter's parameters ask of a machine, at the least: refused, or said, before anything is made.
+"""The least memory and time that parameters need: errors and warnings before anything is computed.
 
-No number depends on it: only the checks of parameters, which records do not count, come here.
+No result depends on this module: only the checks of parameters use it, and records do not include them.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ import torch
 log = logging.getLogger(__name__)
 
 SPEED = 5e10
-"""Operations a second that one core of a laptop gets done, about, with matrices of a few hundred rows."""
+"""Approximate operations per second of one core of a laptop, with matrices of a few hundred rows."""
 
 LONG = 24 * 3600
-"""Seconds that are worth a word before training begins."""
+"""Seconds of training per model above which a warning is logged."""
 
 LONG_STEP = 60
-"""Seconds of one step that are worth a word: no bar moves before it is done."""
+"""Seconds per step above which a warning is logged: the progress bar does not move during a step."""
 
 MANY = 1_000_000
-"""Samples of a kind that are worth a word, ten times what the largest profile asks for."""
+"""Number of samples of one kind above which a warning is logged: ten times the largest profile's."""
 
 WITHOUT_BF16 = ("NO AVX", "AVX2")
-"""What torch calls processors that have no products in bf16: it makes them one number at a time, 20 to 70
-times slower than in float32 (copying at the study's size: 24 times, 11.6 seconds a step for .49)."""
+"""Torch's names of processors without matrix products in bf16: torch computes these one by one, 20 to 70
+times slower than in float32 (copying at the study's size: 24 times, 11.6 seconds a step instead of .49)."""
 
 _SAMPLES = ("samples", "problems", "sentences", "documents", "sequences", "questions")
 
 
 def refuse_too_large(p: Any, memory: int | None = None) -> None:
-    """Refuse parameters that cannot fit into memory, and warn where they take long."""
+    """Raise a ValueError for parameters that cannot fit into memory, and warn where a run takes long."""
     if not is_here():
         return
     memory = memory or memory_here(p.torch_device)
     parts = bytes_of(p)
     if p.torch_device.type != "cpu":
-        del parts["for samples"]  # which stay in the machine's memory
+        del parts["for samples"]  # samples stay in the machine's memory
     if sum(parts.values()) > memory:
         listed = ", ".join(
             f"{what} {size / 1e9:,.0f} GB" for what, size in parts.items() if size > memory / 10
@@ -63,7 +63,7 @@ def refuse_too_large(p: Any, memory: int | None = None) -> None:
 
 @contextmanager
 def unsaid() -> Iterator[None]:
-    """Inside a `with` block nothing is said of parameters that nobody is about to run: of records, say."""
+    """Silence warnings inside a `with` block, for parameters that are not about to run (those of records)."""
     log.disabled = True
     try:
         yield
@@ -76,7 +76,7 @@ _HERE = True
 
 @contextmanager
 def of_another_machine() -> Iterator[None]:
-    """Inside a `with` block nothing is refused or said because this machine is too small or has no GPU."""
+    """Skip the checks of this machine's memory, speed and GPU inside a `with` block."""
     global _HERE
     _HERE = False
     try:
@@ -91,14 +91,14 @@ def is_here() -> bool:
 
 
 def bytes_of(p: Any) -> dict[str, int]:
-    """The least memory that a chapter needs, by what for; nothing is counted of what its recipes decide."""
+    """The least memory that a chapter needs, in bytes by purpose; sizes that its recipes set do not count."""
     samples = sum(_samples(p).values())
     heads, length = _first(p, "n_heads"), _first(p, "length") or 1
     rows = _first(p, "batch_size") * length
     return {
         # 4 bytes each, for a weight, its gradient and the two moments of Adam
         "for weights": 16 * weights(p),
-        # kept from the pass forwards for the one backwards
+        # activations that the backward pass needs
         "for the attention of a batch": 4 * _first(p, "n_layers") * heads * rows * length,
         "for the vectors of a batch": 4 * _depth(p) * rows * _width(p),
         "for samples": 8 * samples * length,
@@ -106,7 +106,7 @@ def bytes_of(p: Any) -> dict[str, int]:
 
 
 def _in_bf16_without(p: Any) -> bool:
-    """Whether bf16 is asked for of a processor that has none."""
+    """Whether bf16 is requested on a processor without bf16."""
     asked = getattr(p, "precision", "") == "bf16" and p.torch_device.type == "cpu"
     return asked and torch.backends.cpu.get_cpu_capability() in WITHOUT_BF16
 
@@ -116,18 +116,18 @@ def _samples(p: Any) -> dict[str, int]:
 
 
 def weights(p: Any) -> int:
-    """How many weights a chapter's model has in its layers, at the least."""
+    """A lower bound of the number of weights in the layers of a chapter's model."""
     width = _width(p)
     return _depth(p) * width * (4 * width + 2 * (_first(p, "ff_width") or 2 * width))
 
 
 def operations(p: Any) -> int:
-    """How many a training takes: six for every weight and row of a batch, two forwards and four backwards."""
+    """The operations of one training: per weight and row of a batch two forwards and four backwards."""
     return 6 * weights(p) * _first(p, "batch_size") * (_first(p, "length") or 1) * _first(p, "steps")
 
 
 def memory_here(device: torch.device) -> int:
-    """Bytes of memory: of a CUDA GPU its own; a processor's, or Apple's GPU's, is the machine's."""
+    """The memory of a device in bytes; a processor and Apple's GPU have the memory of the machine."""
     if device.type == "cuda":
         return torch.cuda.get_device_properties(device).total_memory
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -142,12 +142,12 @@ def _depth(p: Any) -> int:
 
 
 def _first(p: Any, *names: str) -> int:
-    """The first of these parameters that the chapter has; 0 if it has none."""
+    """The value of the first of these parameters that the chapter has; 0 if it has none."""
     return next((getattr(p, name) for name in names if name in type(p).model_fields), 0)
 
 
 def _asked_for(p: Any) -> list[str]:
-    """The parameters that sizes come from, with their values."""
+    """The parameters that determine the sizes, with their values."""
     known = ("n_layers", "layers", "n_heads", "width", "hidden", "ff_width", "length", "batch_size")
     names = [name for name in type(p).model_fields if name in known or name.endswith(_SAMPLES)]
     return [f"{name} {getattr(p, name):,}" for name in names if isinstance(getattr(p, name), int)]

@@ -1,7 +1,7 @@
-"""What pages call things that registries and records spell in their own way.
+"""The field's standard terms for names in registries and records, as pages show them.
 
-Recorded strings stay as they are. `display_name` gives the words of the field for one of them, and
-`display_names` for a whole table; a name without other words stays as it is.
+Recorded strings stay as they are. `display_name` translates one of them into the standard term, and
+`display_names` a whole table. A name without a translation stays as it is.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ NAMES = {
     "out": "fails the check",
     "there": "available",
 }
-"""Name -> what pages call it."""
+"""Recorded name -> the term that pages show."""
 
 PREDICTIONS = {
     "The drop of log p without the first token, replaced, agrees better than today's judge": (
@@ -101,7 +101,7 @@ PREDICTIONS = {
         "Weights of another seed find these sources worse than the model's own"
     ),
 }
-"""Prediction, as it was committed before its run -> in the words of pages."""
+"""Prediction as it was committed before its run -> the same in standard terms."""
 
 _UNTRAINED = ", untrained"
 _NOISED = re.compile(r"the truth and ([\d.]+) of noise")
@@ -109,7 +109,7 @@ _FIRST = re.compile(r"without the first( R| \d+)?(?=, |$)")
 
 
 def display_name(name: str) -> str:
-    """The words of the field for a recorded name: "occlusion" for "blank-out"."""
+    """The standard term for a recorded name: "occlusion" for "blank-out"."""
     if " = " in name:
         return " = ".join(map(display_name, name.split(" = ")))
     if name.endswith(_UNTRAINED):
@@ -121,7 +121,7 @@ def display_name(name: str) -> str:
 
 
 def display_names(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with `display_name` of its columns, and of all words in them."""
+    """The table with `display_name` applied to its columns' names and to all strings in them."""
     said = table.apply(lambda column: column.map(_shown))
     return said.rename(columns=_shown)
 
@@ -131,7 +131,7 @@ def _shown(value: Any) -> Any:
 
 
 def standing(difference: Any) -> str:
-    """How a difference to something is said: by which side of 0 its interval lies on."""
+    """A difference in words, by the side of 0 on which its confidence interval lies."""
     if difference is None or difference["low"] != difference["low"]:
         return "not run"
     if difference["low"] > 0:
@@ -140,13 +140,13 @@ def standing(difference: Any) -> str:
 
 
 def significance(difference: Any) -> str:
-    """Whether the interval of a difference leaves out 0, in words."""
+    """Whether the confidence interval of a difference excludes 0, in words."""
     said = standing(difference)
     return said if said == "not run" else "not significant" if said.startswith("not") else "significant"
 
 
 def tally_clause(outcomes: pd.Series) -> str:
-    """What came of the predictions of the run of a page, or that it decides none of them."""
+    """The outcomes of predictions in the run of a page as a clause, or that the run decides none of them."""
     yes, no = (int((outcomes == said).sum()) for said in ("yes", "no"))
     if not yes + no:
         return f"This page's run is too small to decide any of the {len(outcomes)}; see the recorded run"

@@ -1,4 +1,4 @@
-"""What the chapters on how attention learns measure and record, once their models are trained."""
+"""Measurements and records of the chapters on training dynamics of attention, once models are trained."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from attnlib.training.keeping import kept
 SCORES = ("alpha", "beta", "delta")
 
 MEASURES = ("top match", "kendall")
-"""Of agreement, which records have whatever the chapter's own is."""
+"""Measures of agreement that every record has, beside the chapter's own measure."""
 
 Tables = dict[tuple[str, ...], pd.DataFrame]
 
 EARLY = (0, 10, 50, 100, 150, 200)
-"""When the original looks more often, as updates made."""
+"""The early checkpoints of the original study, in numbers of updates."""
 
 
 def checkpoint_steps(steps: int = 4000, every: int = 250, early: Iterable[int] = EARLY) -> tuple[int, ...]:
-    """When to look at a model during training, as updates made: early ones, every so many, and the last.
+    """The checkpoints in numbers of updates: the early ones, every `every` updates, and the last.
 
-    The defaults give the original's 22, the last of which it calls 3999, since it counts from 0.
+    The defaults give the 22 checkpoints of the original, which counts from 0 and calls the last one 3999.
     """
     if steps < 1 or every < 1:
         raise ValueError(f"steps and every should be at least 1; got {steps} and {every}")
@@ -44,8 +44,8 @@ def checkpoint_steps(steps: int = 4000, every: int = 250, early: Iterable[int] =
 class TokenScores:
     """Attention, relevance and gradient influence of each input token, for each prediction of a model.
 
-    Ragged: a row is a prediction (a document's class, a target token), and values of all rows stand end to
-    end. Lengths count special tokens; relevance is towards the right answer, as is `log_probability`.
+    A row is a prediction (of a document's class, of a target token); the values of all rows are concatenated.
+    Lengths include special tokens; relevance and `log_probability` are of the right answer.
     """
 
     lengths: Int64[Tensor, " row"]
@@ -56,12 +56,12 @@ class TokenScores:
     delta: Float[Tensor, " token"] | None = None
 
     def __len__(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return len(self.lengths)
 
     @property
     def accuracy(self) -> float:
-        """The share of rows that the model is right on."""
+        """The share of rows that the model predicts correctly."""
         return float(self.right.double().mean())
 
     def of(self, row: int) -> dict[str, Float[Tensor, " token"]]:
@@ -82,14 +82,14 @@ class DynamicsResults:
     UNIT: ClassVar[str]
     LEVELS: ClassVar[tuple[str, ...]] = ("measure", "split", "checkpoints", "interval")
     FLIP_DELTA: ClassVar[bool] = True
-    BESIDE: ClassVar[tuple[str, ...]] = ()  # what a way of counting is called by further `LEVELS`
+    BESIDE: ClassVar[tuple[str, ...]] = ()  # values of further `LEVELS` in the keys of tables
 
     scores: Mapping[str, Mapping[str, RunScores]]
     measure: str
 
     @property
     def here(self) -> Mapping[str, RunScores]:
-        """What is reported on."""
+        """The scores of every run on the test split, which is reported."""
         return self.scores["test"]
 
     @cached_property
@@ -115,7 +115,7 @@ class DynamicsResults:
 
     @cached_property
     def ways(self) -> Tables:
-        """All agreements, by split, how checkpoints were chosen, and what is drawn again."""
+        """All agreements, by split, by the way checkpoints were chosen, and by the resampled unit."""
         return self._ways(self.measure)
 
     @property
@@ -129,7 +129,7 @@ class DynamicsResults:
         return self.over_units.set_index("metric")["value"]["A_hat"]
 
     def rows(self) -> pd.DataFrame:
-        """What is recorded: `LEVELS`, `metric`, `value`, `low`, `high` and `n`; not what is infinite."""
+        """The rows to record: `LEVELS`, `metric`, `value`, `low`, `high` and `n`; without infinite values."""
         tables = self._named(self.measure, self.ways)
         here = self.measure, "test", "held out", self.UNIT, *self.BESIDE
         tables[here] = pd.concat([tables[here], at_steps(self.stages), *self._further()])
@@ -152,10 +152,10 @@ class DynamicsResults:
         return {(measure, *way, *self.BESIDE): table for way, table in ways.items()}
 
     def write_scores(self, folder: str | Path, words: Mapping[str, Mapping[str, Sequence[str]]]) -> None:
-        """Every score of every token, to `<folder>/split=<split>/run=<run>/step=<step>/scores.parquet`.
+        """Write all scores to `<folder>/split=<split>/run=<run>/step=<step>/scores.parquet`.
 
         A file has the columns `row` and `token`, both counted from 0, `group`, if rows have one, the words,
-        and the run's scores; `pandas.read_parquet(folder)` reads them as one table.
+        and the run's scores; `pandas.read_parquet(folder)` reads all files as one table.
         """
         for split, runs in self.scores.items():
             for name, run in runs.items():
@@ -166,16 +166,16 @@ class DynamicsResults:
                     write_atomically(place / "scores.parquet", named.to_parquet(index=False))
 
     def _further(self) -> list[pd.DataFrame]:
-        """What else there is on test, with checkpoints chosen on validation."""
+        """Further tables of a subclass on test, with checkpoints chosen on validation."""
         return []
 
     def _beside(self) -> Tables:
-        """What else there is, by `LEVELS`."""
+        """Further tables of a subclass, by `LEVELS`."""
         return {}
 
 
 def by_step(run: RunScores) -> Iterator[tuple[int, pd.DataFrame]]:
-    """A run's checkpoints, and a table of each: see `DynamicsResults.write_scores`."""
+    """The step and the table of scores of each of a run's checkpoints: see `DynamicsResults.write_scores`."""
     starts = np.repeat(np.cumsum(run.lengths) - run.lengths, run.lengths)
     row = np.repeat(np.arange(len(run.lengths)), run.lengths)
     about = {"row": row, "token": np.arange(len(row)) - starts}
@@ -186,7 +186,7 @@ def by_step(run: RunScores) -> Iterator[tuple[int, pd.DataFrame]]:
 
 
 def at_steps(stages: pd.DataFrame) -> pd.DataFrame:
-    """The two stages with the step in the name of the metric."""
+    """The table of stages with the step in the name of the metric."""
     at_step = "step " + stages["step"].astype(str) + ": " + stages["metric"]
     return stages.assign(metric=at_step).drop(columns="step")
 
@@ -196,7 +196,7 @@ def over_training(
     scores_at: Callable[[int], TokenScores],
     groups: Integer[np.ndarray, " row"] | None = None,
 ) -> RunScores:
-    """What tokens meant at each checkpoint of a run, for the statistics."""
+    """The scores of tokens at each checkpoint of a run, stacked for the statistics."""
     found = {step: scores_at(step) for step in steps}
     first, scores = next(iter(found.values())), dict[str, np.ndarray]()
     for name in SCORES:
@@ -209,7 +209,7 @@ def over_training(
 
 
 def kept_scores(path: Path, whose: Mapping[str, Any], made: Callable[[], TokenScores]) -> TokenScores:
-    """Scores of a checkpoint as they were kept in a file, or made if that is of another run or other rows."""
+    """Scores of a checkpoint from its file, or computed if the file is of another run or of other rows."""
 
     def tensors() -> dict[str, Any]:
         return {name: value for name, value in vars(made()).items() if value is not None}

@@ -1,7 +1,7 @@
-"""What came after records that are kept: it has to be asked for, so that these stay what they are."""
+"""Methods and parameters added after runs were recorded: off by default, so that old records stay valid."""
 
 MEASURES = ("ALTI-Logit", "ContextCite", "KernelSHAP", "ReAGent")
-"""Of attribution: they are asked by name; where none is named, chapters ask the others."""
+"""Attribution methods that run only if they are named; without names, chapters run all other methods."""
 
 PARAMETERS: dict[str, dict[str, object]] = {
     "algorithmic_reasoning": {"further": []},
@@ -21,4 +21,4 @@ PARAMETERS: dict[str, dict[str, object]] = {
     },
     "attribution_benchmark": {"whole_answers": []},
 }
-"""By chapter, with the value at which they ask for nothing: records name them where they have another."""
+"""Chapter -> later parameter -> its neutral value; records state such a parameter only with another value."""

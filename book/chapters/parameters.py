@@ -1,6 +1,6 @@
-"""The types of parameters: what is beyond any chapter is refused once, for all.
+"""The types of parameters, which refuse values that no chapter can use.
 
-No number depends on what is refused: records do not count the types of parameters.
+No result depends on the refusals: records do not include the types of parameters.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from book.chapters.demands import is_here
 from book.chapters.refusals import shown
 
 LARGEST_COUNT = 10_000_000
-"""Of steps, samples, sizes: a hundred times what the largest profile asks for."""
+"""The largest number of steps, samples or units: a hundred times that of the largest profile."""
 
 LARGEST_SEED = 2**32 - 1
-"""Of a larger one, numpy's generators make several, which then stand for a part of another seed's."""
+"""The largest seed: numpy splits a larger one into several words, which can be those of another seed."""
 
 LARGEST_NUMBER = float(torch.finfo(torch.float32).max)
-"""What weights and losses can hold."""
+"""The largest number that weights and losses can hold."""
 
 LONGEST_TEXT = 1000
 """Characters of a name or a sample; a prompt may have `LONGEST_PROMPT`."""
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 def among(known: Collection[str]) -> AfterValidator:
-    """A name that is one of these; one that is close is said."""
+    """The validator of a name that has to be one of `known`; its error suggests close names."""
 
     def check(name: str) -> str:
         if name in known:
@@ -92,27 +92,27 @@ def _there(device: str) -> str:
 
 
 def refuse_moments(steps: Iterable[int], last: int) -> None:
-    """Checkpoints of a training that ends before them are refused."""
+    """Refuse checkpoints after the `last` step of the training."""
     if outside := [step for step in steps if not 0 <= step <= last]:
         raise ValueError(f"checkpoints should be from 0 to steps = {last}; got {outside}")
 
 
-# Of bounds that a type and a field both have, pydantic takes one: these types have theirs in a check.
+# Where a type and a field both set a bound, pydantic uses only one: these types check theirs in a validator.
 
 Count = Annotated[int, _to(LARGEST_COUNT)]
-"""How many of something; `Field` says where it begins, and where it ends earlier."""
+"""A number of things; `Field` sets its lower bound, and an upper bound below `LARGEST_COUNT`."""
 
 Seed = Annotated[int, _to(LARGEST_SEED)]
-"""Of a random generator."""
+"""The seed of a random generator."""
 
 Amount = Annotated[float, _to(LARGEST_NUMBER)]
-"""A number from 0 up."""
+"""A number from 0 to `LARGEST_NUMBER`."""
 
 Share = Annotated[float, Field(ge=0, le=1)]
 """A part of a whole."""
 
 Rate = Annotated[float, Field(gt=0, le=1)]
-"""Of learning, say."""
+"""A rate above 0 and at most 1, such as a learning rate."""
 
 Text = Annotated[str, Field(max_length=LONGEST_TEXT), AfterValidator(_whole)]
 """A name, or a text of the reader's own."""
@@ -121,13 +121,13 @@ Prompt = Annotated[str, Field(max_length=LONGEST_PROMPT), AfterValidator(_whole)
 """A text that may be long."""
 
 Several = Annotated[list[T], Field(max_length=LONGEST_LIST)]
-"""A list of these."""
+"""A list of values of this type."""
 
 Different = Annotated[list[T], Field(max_length=LONGEST_LIST), AfterValidator(_different)]
-"""A list of these, none twice."""
+"""A list of values of this type without duplicates."""
 
 Growing = Annotated[list[Count], Field(max_length=LONGEST_LIST), AfterValidator(_growing)]
-"""Numbers in their order, none twice."""
+"""A list of strictly increasing numbers."""
 
 Seeds = Annotated[Different[Seed], Field(min_length=1)]
 """The type of a parameter `seeds`: a model counted twice would make intervals too narrow."""
@@ -135,15 +135,15 @@ Seeds = Annotated[Different[Seed], Field(min_length=1)]
 SeveralSeeds = Annotated[Different[Seed], Field(min_length=2)]
 """The type of a parameter `seeds`, where runs of different seeds are compared with each other."""
 
-# What something that is made of its own settings is to be made with, by their names.
+# Settings of an object that is constructed from its own settings, by their names.
 Settings = dict[Text, Annotated[Any, AfterValidator(plain)]]
 
 Device = Annotated[str, AfterValidator(_there)]
-"""What a chapter computes on."""
+"""The device on which a chapter computes."""
 
 
 def refuse_heads(width: int, n_heads: int, of: str) -> None:
-    """Refuse a width that heads cannot share."""
+    """Refuse a width that the number of heads does not divide."""
     if width % n_heads or width % 2:
         allowed = ", ".join(str(n) for n in range(1, 65) if width % n == 0)
         raise ValueError(

@@ -1,8 +1,8 @@
-"""Models of a chapter trained in several processes at once: `ATTNLIB_PROCESSES` says in how many.
+"""Training of a chapter's models in several processes at once; `ATTNLIB_PROCESSES` sets their number.
 
-Each process trains whole models, one after another, on one thread, and leaves them where models are kept; the
-notebook's own process then loads them. So the numbers are those of one process, and a run that is killed, by
-Ctrl-C too, goes on from its last checkpoint.
+Each process trains whole models, one after another, on one thread, and saves them to the cache of models; the
+notebook's own process then loads them. So the results are the same as with one process, and a run that is
+killed (also by Ctrl-C) continues from its last checkpoint.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ VARIABLE = "ATTNLIB_PROCESSES"
 
 
 def processes() -> int:
-    """In how many processes models are to be trained: `$ATTNLIB_PROCESSES`, or 1."""
+    """The number of processes that train models: `$ATTNLIB_PROCESSES`, or 1."""
     text = os.environ.get(VARIABLE) or "1"
     if not text.isdecimal() or int(text) < 1:
         raise ValueError(f"{VARIABLE} should be a number of processes from 1 up; got {text!r}")
@@ -31,7 +31,7 @@ def processes() -> int:
 
 
 def train_side_by_side(chapter: Any, runs: Sequence[Any], n: int) -> None:
-    """Have the models of a chapter's runs trained by `n` processes, and kept."""
+    """Train and save the models of a chapter's runs in at most `n` processes."""
     others = set(multiprocessing.active_children())
     context = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang
     pool = ProcessPoolExecutor(min(n, len(runs)), mp_context=context, initializer=_begin)
@@ -42,7 +42,7 @@ def train_side_by_side(chapter: Any, runs: Sequence[Any], n: int) -> None:
     except BaseException:
         pool.shutdown(wait=False, cancel_futures=True)
         for child in set(multiprocessing.active_children()) - others:
-            child.terminate()  # what they have trained so far is kept
+            child.terminate()  # their checkpoints are kept
         raise
     pool.shutdown()
 
@@ -61,7 +61,7 @@ def _finish(job: Future, name: str) -> None:
 
 
 def _begin() -> None:
-    """What a process does first: one thread, and Ctrl-C is its parent's to answer."""
+    """Initialize a process: use one thread, and leave Ctrl-C to the parent process."""
     torch.set_num_threads(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 

@@ -1,4 +1,4 @@
-"""What an explorer shows of a model that reads a sample."""
+"""Examples for the attention explorer: a model's attention on a sample."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from attnlib.rollout import rollout
 from attnlib.training.objectives import stacked_attentions
 
 MOST = 1_000_000
-"""Weights of one example in a page: with more, only the mean over heads of every layer is kept."""
+"""Most attention weights of one example in a page; beyond it, only every layer's mean over heads is kept."""
 
 
 @torch.no_grad()
 def reading(model: nn.Module, tokenizer: Any, sample: Sample, *, rolled_out: bool = False) -> dict[str, Any]:
     """An example for `AttentionExplorer.from_examples`: tokens, attention and reference of a sample.
 
-    A long prompt is cut off: what is shown begins with the first token that any row is evaluated on, and rows
-    then sum to less than 1.
+    A long prompt is cut at its beginning: the example begins with the first token that any row is evaluated
+    on, so that rows sum to less than 1.
     """
     ids = sample.input_ids[None].to(next(model.parameters()).device)
     alone = Batch(ids, ids, torch.ones_like(ids, dtype=torch.bool))
     attentions = stacked_attentions(returned(model, alone, attentions=True))[0].cpu().float()
     attentions = rollout(attentions, cumulative=True)[:, None] if rolled_out else attentions
     start = 0 if sample.evaluated is None else int(sample.evaluated.any(0).int().argmax())
-    kept = slice(0 if start <= 1 else start, None)  # one token in front: the sink, worth seeing
+    kept = slice(0 if start <= 1 else start, None)  # a single token in front is the attention sink: it stays
     attentions = attentions[..., kept, kept]
     attentions = attentions.mean(1, keepdim=True) if attentions.numel() > MOST else attentions
     reference: Any = None if sample.reference is None else sample.reference[kept, kept]

@@ -1,6 +1,6 @@
-"""What no chapter can be run with, and how it says what is wrong with its parameters.
+"""Checks of parameters that several chapters share, and the error messages about parameters.
 
-No number depends on what is refused: records do not count the code in this file.
+No result depends on the refusals: records do not include the code in this file.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WITHOUT_ATTENTION = frozenset({"falcon_mamba", "mamba", "mamba2", "rwkv", "xlstm
 REFUSED = "this chapter cannot run with these parameters:"
 
 MOST_PROBLEMS = 10
-"""So many are told at once."""
+"""The most problems that one message lists."""
 
 _SHOWN = 200  # characters of a value in a message
 
@@ -48,7 +48,7 @@ def refusal(cls: type[BaseModel], error: ValidationError) -> ParameterError:
 
 
 def refuse_model_name(name: str, parameter: str = "model", known: Collection[str] = ()) -> None:
-    """Refuse what can be no pretrained model, and one that is here whose architecture has no attention."""
+    """Refuse a name that no pretrained model can have, and a local or cached model without attention."""
     if name in known:
         return
     folder = expanded(name)
@@ -72,7 +72,7 @@ def refuse_model_name(name: str, parameter: str = "model", known: Collection[str
 
 
 def refuse_same_names(runs: Iterable[Any]) -> None:
-    """Refuse runs of one name: tables would count one model twice."""
+    """Refuse runs that share a name: tables would count one model twice."""
     names = [run.name for run in runs]
     if twice := [name for place, name in enumerate(names) if name in names[:place]]:
         raise ValueError(
@@ -82,7 +82,7 @@ def refuse_same_names(runs: Iterable[Any]) -> None:
 
 
 def refuse_scores_folder(name: str) -> None:
-    """Refuse what can be no folder to write to; "": none."""
+    """Refuse a path that cannot be a folder to write to; "" stands for no folder."""
     place = Path(name)
     there = next(each for each in (place, *place.parents) if each.exists())
     if name and not (there.is_dir() and os.access(there, os.W_OK)):
@@ -93,7 +93,7 @@ def refuse_scores_folder(name: str) -> None:
 
 
 def refuse_data_folder(name: str) -> bool:
-    """Refuse what can be no folder of data, there already or yet to be made."""
+    """Refuse a path that is no folder and cannot become one; return whether it is a folder with files."""
     if not name:
         return False
     folder = Path(name)
@@ -107,7 +107,7 @@ def refuse_data_folder(name: str) -> bool:
 
 
 def _type_in(config: Path) -> str | None:
-    """The type of a model, as its `config.json` says; loading tells what is wrong with a file."""
+    """The type of a model in its `config.json`; `None` if the file is damaged, which loading reports."""
     try:
         return json.loads(config.read_bytes())["model_type"]
     except (OSError, ValueError, KeyError, TypeError):
@@ -115,13 +115,13 @@ def _type_in(config: Path) -> str | None:
 
 
 def shown(value: Any) -> str:
-    """A value in a message: no longer than a reader wants to see, and in characters that can be seen."""
+    """A value as text for a message, shortened to `_SHOWN` characters."""
     text = _SHORT.repr(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def _visible(text: str) -> str:
-    """A text whose characters can all be seen, but for line breaks: none turns the line around, say."""
+    """The text with all non-printable characters but line breaks escaped (such as text direction marks)."""
     return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
 
 
@@ -139,7 +139,7 @@ def _explain(cls: type[BaseModel], problem: Any) -> str:
     reason = reason.replace("a valid boolean", "True or False").replace("Extra inputs are", "is", 1)
     if problem["type"] == "list_type" and isinstance(problem["input"], str):
         reason += f""", as in -y '{name}: [a, b]' or -p {name} '["a", "b"]'"""
-    if name and "got" not in reason:  # of a combination, pydantic hands on all parameters
+    if name and "got" not in reason:  # for a combination, pydantic's input is all parameters
         reason += f"; got {shown(problem['input'])}"
-    named = not name or reason.startswith(str(problem["loc"][0]))  # a check of ours may say it all
+    named = not name or reason.startswith(str(problem["loc"][0]))  # our checks may name the parameter
     return reason if named else f"{name}: {reason}"

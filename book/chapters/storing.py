@@ -1,12 +1,12 @@
 """Stores trained models of a chapter in `results/models`, for readers who train nothing.
 
-Behind the cells of a notebook::
+At the end of a notebook::
 
     p = RaspLanguages.from_notebook(globals())
     p.train_all()
     store(p, "sort, supervised")
 
-From the command line, with the notebook's own parameters but for those that are named::
+From the command line, with the notebook's own parameters except those given with ``-p``::
 
     python -m book.chapters.storing rasp_languages "hist2, supervised" -p language hist2 -p steps 8000
 """
@@ -56,7 +56,7 @@ def store(chapter: Chapter, name: str, folder: Path | None = None) -> Path:
 
 
 def data_of(batches: Iterable[Batch]) -> str:
-    """The SHA-256 of what samples ask, and what is right."""
+    """The SHA-256 of the inputs and targets of batches."""
     return digest([(batch.input_ids, batch.target_ids) for batch in batches])
 
 
@@ -71,7 +71,7 @@ def store_model(
     training: Any,
     folder: Path | None = None,
 ) -> Path:
-    """Round a trained model's weights to half precision, test it with these, and store them."""
+    """Round a trained model's weights to half precision, test the rounded model, and store it."""
     if training.interrupted:
         raise ValueError(f"{name} is not stored: its training was interrupted; run the chapter again")
     kind = told(task)
@@ -141,7 +141,7 @@ def defaults_of(notebook: str) -> dict[str, Any]:
     """The values in a notebook's cell of parameters."""
     if notebook not in (known := all_chapters()):
         raise ValueError(f"there is no chapter {notebook!r}; there are {', '.join(known)}")
-    import papermill  # of the extra `book`: who only trains models has none
+    import papermill  # part of the extra `book`, which training alone does not need
 
     cell = papermill.inspect_notebook(NOTEBOOKS / f"{notebook}.ipynb")
     return {name: ast.literal_eval(parameter["default"]) for name, parameter in cell.items()}
@@ -155,29 +155,29 @@ def all_chapters() -> dict[str, type[Chapter]]:
 
 
 def chapter_of(notebook: str, changes: Mapping[str, Any]) -> Chapter:
-    """A chapter with its notebook's own parameters, but for these."""
+    """A chapter with its notebook's own parameters except for these changes."""
     own = defaults_of(notebook)
     return all_chapters()[notebook].checked({**own, **changes})
 
 
 def typed(notebook: str, texts: Mapping[str, str]) -> dict[str, Any]:
-    """Parameters as they were typed, as values: a text stays one where the notebook's own value is one."""
+    """The values of parameters from the command line; a text stays one where the notebook's value is text."""
     own = defaults_of(notebook)
     return {name: text if isinstance(own.get(name), str) else _value(text) for name, text in texts.items()}
 
 
 def train_and_store(chapter: Chapter, name: str, folder: Path | None = None) -> Path:
-    """Train the model of one of a chapter's runs, or load it if it was, and store it; see `store`."""
+    """Train the model of one of a chapter's runs, or load it if it is cached, and store it; see `store`."""
     runs = {run.name: run for run in chapter.runs()}
     if name not in runs:
         raise ValueError(f"{chapter.notebook} has no run {name!r} with these parameters; it has {list(runs)}")
-    tested_on(chapter, runs[name])  # before the training, what could not be stored is refused
+    tested_on(chapter, runs[name])  # raises, before the training, if the model could not be stored
     chapter.train(runs[name])
     return store(chapter, name, folder)
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """What the command line does; a wrong word ends it with one line."""
+    """Run the command line; wrong arguments end it with a message of one line."""
     parser = argparse.ArgumentParser(
         "python -m book.chapters.storing", description=(__doc__ or "").splitlines()[0]
     )
@@ -200,7 +200,7 @@ def main(words: Sequence[str] | None = None) -> None:
 
 
 def _value(text: str) -> Any:
-    """A number, a list, True or False as Python writes them; all else is text."""
+    """The value of a text that is a Python literal (a number, a list, True or False); else the text."""
     try:
         return ast.literal_eval(text)
     except (SyntaxError, ValueError):

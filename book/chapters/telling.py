@@ -1,8 +1,8 @@
-"""Numbers for the text of a page, which names them, as in ``{glue:text}`sort: accuracy:.1f```.
+"""Numbers for the text of a page, which quotes them by name, as in ``{glue:text}`sort: accuracy:.1f```.
 
-`tell` hands on numbers, for the text to round. `tell_in_words` hands on each number twice: under its name the
-value ("43 %"), whose interval opens on demand, and under "name, in full" the value with the interval ("43 %
-[40, 47; n = 1,000]"). Both take a table, a number a row, or a mapping, a number a name::
+`tell` glues numbers, which the text rounds. `tell_in_words` glues each number twice: under its name the value
+("43 %"), whose interval opens on demand, and under "name, in full" the value with the interval
+("43 % [40, 47; n = 1,000]"). Both take a table with one number per row, or a mapping from names to numbers::
 
     tell(rows, "{run}: {metric}", "%")
     tell(rows, "{run}: {metric}, {of}", "%", of=["low", "high"])
@@ -29,7 +29,7 @@ def tell(
     *,
     of: str | Sequence[str] = "value",
 ) -> None:
-    """Numbers, words or counts for the text, under their names."""
+    """Glue numbers, words or counts for the text, under their names."""
     for row, about in _named(numbers):
         columns = [of] if isinstance(of, str) else of
         told = {column: row[column] for column in columns} if isinstance(numbers, pd.DataFrame) else {"": row}
@@ -40,7 +40,7 @@ def tell(
 def tell_in_words(
     numbers: pd.DataFrame | Mapping[Any, Any], name: str = "{}", unit: str = "", digits: int | None = None
 ) -> None:
-    """Numbers in brief under their names, and as `in_words` says them under "name, in full"."""
+    """Glue the values under their names, and values with intervals (see `in_words`) under "name, in full"."""
     for row, about in _named(numbers):
         columns = row if isinstance(numbers, pd.DataFrame) else {}
         words, called = in_words(row, unit, digits), name.format(*about, **columns)
@@ -49,7 +49,7 @@ def tell_in_words(
 
 
 def _named(numbers: Any) -> Iterator[tuple[Any, tuple[Any, ...]]]:
-    """Every row, or number, and what `{}` is in its name."""
+    """Every row or number with the values that fill `{}` in its name."""
     if isinstance(numbers, pd.DataFrame):
         table = numbers if numbers.index.names == [None] else numbers.reset_index()
         yield from ((row, ()) for row in table.to_dict("records"))
@@ -59,7 +59,7 @@ def _named(numbers: Any) -> Iterator[tuple[Any, tuple[Any, ...]]]:
 
 
 def _number(value: Any, unit: str) -> Any:
-    """A number as Python has it, in its unit; words stay as they are."""
+    """A number as a Python number in its unit (NaN for `None`); words stay as they are."""
     if value is None or isinstance(value, str):
         return float("nan") if value in (None, NOT_ENOUGH) else value
     value = value.item() if hasattr(value, "item") else value
@@ -67,6 +67,6 @@ def _number(value: Any, unit: str) -> Any:
 
 
 def _glue(name: str, value: Any) -> None:
-    import myst_nb  # of the extra `book`; a live kernel puts its own `glue` there
+    import myst_nb  # part of the extra `book`; a live kernel replaces its `glue`
 
     myst_nb.glue(name, value, display=False)

@@ -1,7 +1,7 @@
-"""Stored models for a reader to try: which of them a page has room for, and which texts they are given.
+"""Stored models for a reader to try: the choice of models for a page, and their first input texts.
 
-A page has the weights of its models in it, so it cannot hold any number of them. One model of each language
-is worth more there than two of one.
+A page contains the weights of its models, so it can hold only a few of them. One model of each language is
+worth more than two models of one language.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from attnlib.models.stored import StoredModel
 from attnlib.widgets.model_explorer import check_asked
 
 ROOM = 320_000
-"""How many weights, in half precision, a chapter's page has room for beside all else: about 0.8 MB."""
+"""The most weights, in half precision, that a chapter's page can hold: about 0.8 MB."""
 
 EXAMPLES = ("cabbage", "hidefgabcjij")
-"""What models are asked at first, if their alphabet has letters."""
+"""The first input texts of models whose alphabet has letters."""
 
 
 class ToTry(NamedTuple):
-    """What `to_try` chose, as `ModelExplorer` takes it, and the names of what there is no room for."""
+    """The models that `to_try` chose, as `ModelExplorer` takes them, and the names of the others."""
 
     models: dict[str, dict[str, Any]]
     left_out: list[str]
 
     @property
     def note(self) -> str:
-        """In a line: what was left out, and how to see it; "" if nothing was."""
+        """A sentence on the models that were left out, and how to try them; "" if none was."""
         if not self.left_out:
             return ""
         return (
@@ -40,9 +40,9 @@ class ToTry(NamedTuple):
 def to_try(stored: Mapping[str, StoredModel], first: str, text: str = "", room: int = ROOM) -> ToTry:
     """The stored models of languages that a page has room for.
 
-    First comes one of the language `first`, then one of every other in the order of `LANGUAGES`, then the
-    others; of a language's models, a supervised one first: its heads can be read. What is too large is passed
-    over.
+    A model of the language `first` comes first, then one of every other language in the order of `LANGUAGES`,
+    then all further models. Among a language's models, a supervised one comes first, since its heads can be
+    interpreted. Models that are too large for the remaining room are left out.
     """
     order = [first, *(name for name in LANGUAGES if name != first)]
     seen: dict[str, int] = {}
@@ -68,7 +68,7 @@ def to_try(stored: Mapping[str, StoredModel], first: str, text: str = "", room: 
 
 
 def texts_for(kept: StoredModel, text: str = "") -> list[str]:
-    """The text, if the model can be asked it, and others to begin with; drawn ones if it has no letters."""
+    """The text, if the model can read it, and further examples (random ones if there are no letters)."""
     found = [each for each in (text, *EXAMPLES) if not why_not(kept, each)]
     if set(found) <= {text}:
         task = _language(kept)
@@ -79,7 +79,7 @@ def texts_for(kept: StoredModel, text: str = "") -> list[str]:
 
 
 def text_for(kept: StoredModel, text: str = "") -> tuple[str, str]:
-    """A text that the model can be asked: this one, if there is one and it can be; and otherwise why not."""
+    """A text that the model can read, and "": `text` if possible; otherwise another text, and why."""
     own = texts_for(kept, text)[0]
     if not text or own == text:
         return own, ""
@@ -90,7 +90,7 @@ def text_for(kept: StoredModel, text: str = "") -> tuple[str, str]:
 
 
 def why_not(kept: StoredModel, text: str) -> str:
-    """Why a model cannot be asked a text, or ""."""
+    """Why a model cannot read a text; "" if it can."""
     try:
         check_asked(kept.model, kept.task, text)
     except ValueError as error:

@@ -1,7 +1,7 @@
-"""What stands on the book's first page, in its gallery and on the page on speed: made when the book is.
+"""Generated parts of the first page, the gallery and other pages, made whenever the book is rendered.
 
-It is made from `results/` and the tables in `book/performance`. A page of the source tree has a comment, such
-as ``% findings``, where a part of `PARTS` is to stand.
+Their sources are the records in `results/` and the tables in `book/performance`. A comment in a page of the
+source tree, such as ``% findings``, is replaced by the part of `PARTS` with this name.
 """
 
 from collections.abc import Callable
@@ -34,6 +34,6 @@ PARTS: dict[str, Callable[[Path], str]] = {
     "bounds": speed.bounds,
     **{f"chart {name}": partial(speed.chart, name) for name in speed.CHARTS},
 }
-"""By the comment: MyST for the page, given the tree that is rendered; files it needs are written there."""
+"""By the comment, a function that returns MyST, given the tree that is rendered; it may add files there."""
 
 __all__ = ["PARTS"]

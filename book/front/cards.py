@@ -27,10 +27,10 @@ from .explorer import SUMS, opened
 from .needle import ordinal
 
 WIDE, HIGH = 240, 84
-"""Of a picture."""
+"""The size of a card's picture, in SVG units."""
 
 STRENGTHS = (0, 0.25, 0.5, 0.75, 1)
-"""Of redirection: shares of a head's attention."""
+"""Strengths of redirection: shares of a head's attention."""
 
 CARD = """\
 :::{{container}} front-card
@@ -43,13 +43,14 @@ CARD = """\
 
 
 class Card(NamedTuple):
-    """What a card says.
+    """The content of a card.
 
     Attributes:
-        words: what it is a number of.
+        number: the number in large type.
+        words: the sentence that explains the number.
         link: the words of the link.
-        to: the section that it leads to.
-        picture: SVG, `WIDE` by `HIGH`. It has the class `own` where it is about what the card is about.
+        to: the section to which the link leads.
+        picture: SVG, `WIDE` by `HIGH`; the marks of the card's subject have the class `own`.
     """
 
     number: str
@@ -60,7 +61,7 @@ class Card(NamedTuple):
 
 
 def cards(stage: Path) -> str:
-    """The cards as one grid; a line where their records are not there."""
+    """The cards as one grid, or a line if their records are missing."""
     try:
         made = [card() for card in CARDS]
     except NotRunError:
@@ -70,7 +71,7 @@ def cards(stage: Path) -> str:
 
 
 def names_the_fact() -> Card:
-    """How often rollout names the fact that was asked for, beside a blind draw."""
+    """How often rollout names the requested fact, in comparison with random tokens."""
     number = _number("rollout, needle")
     shares = {"rollout": number.value, "five at random": number.bound}
     return Card(
@@ -84,7 +85,7 @@ def names_the_fact() -> Card:
 
 
 def comes_back() -> Card:
-    """How many letters of longer reversals a language model gets right, the more its heads are redirected."""
+    """A language model's share of correct letters in longer reversals, by the strength of redirection."""
     curves = reversals()
     before, *_, after = curves["the reference"]
     return Card(
@@ -98,7 +99,7 @@ def comes_back() -> Card:
 
 
 def reversals() -> dict[str, list[float]]:
-    """By where heads are redirected, the share of letters that a language model gets right at `STRENGTHS`."""
+    """By the target of redirection, a language model's share of correct letters at each of `STRENGTHS`."""
     rows = came_with_the_book(READ, model="SmolLM2-135M-Instruct", ranges="finetune", steps=300, chat=False)
     found = reasoning.over_seeds(rows[there(rows)["task"].eq("string_reversal")], ["metric"])
     return {
@@ -111,7 +112,7 @@ def reversals() -> dict[str, list[float]]:
 
 
 def adds_wrongly() -> Card:
-    """What a model that adds answers with one head off."""
+    """The answer of a model that adds, with one head switched off."""
     adds = stored_model("arithmetic_lens", "addition, seed 0")
     read, (layer, head, _) = opened(adds)
     assert isinstance(adds.task, Arithmetic)
@@ -129,7 +130,7 @@ def adds_wrongly() -> Card:
 
 
 def agrees_weakly() -> Card:
-    """How well the standard faithfulness metric's order of methods agrees with that by ground truth."""
+    """The rank correlation of methods by the standard faithfulness metric and by ground truth."""
     number = _number("standard metric, the same order")
     shares = {"standard metric": number.value, "the same order": 1.0}
     return Card(
@@ -159,7 +160,7 @@ def learns_late() -> Card:
 
 
 def order_changes() -> Card:
-    """The place of rollout among the methods, in compiled and in trained transformers of random programs."""
+    """The rank of rollout among the methods, in compiled and in trained transformers of random programs."""
     compiled, trained = programs.confirming(), programs.trained()
     both = programs.beside_trained(trained, compiled)
     both = both[both["truth"].eq("causes")].pivot(index="method", columns="weights", values="value").dropna()
@@ -188,7 +189,7 @@ CARDS: tuple[Callable[[], Card], ...] = (
 
 
 def bars(shares: dict[str, float]) -> str:
-    """A bar for each share of 1, its name above it; the first is what the card is about."""
+    """A bar for each share of 1, under its name; the first bar is the card's subject."""
     drawn = []
     for place, (name, share) in enumerate(shares.items()):
         top, kind = 40 * place, "" if place else ' class="own"'
@@ -201,7 +202,7 @@ def bars(shares: dict[str, float]) -> str:
 
 
 def lines(curves: Mapping[str, Sequence[float]]) -> str:
-    """A curve for each list of shares, its name at its end."""
+    """A curve for each list of shares, with its name at the end; the first curve is the card's subject."""
     drawn = []
     for place, (name, shares) in enumerate(curves.items()):
         across = np.linspace(0, WIDE - 92, len(shares))
@@ -214,7 +215,7 @@ def lines(curves: Mapping[str, Sequence[float]]) -> str:
 
 
 def dots(counts: dict[str, tuple[int, int]]) -> str:
-    """A row of dots for each count of so many, its name above it."""
+    """A row of `n` dots for each (count, n), under its name; `count` of them are filled."""
     drawn = []
     for place, (name, (count, n)) in enumerate(counts.items()):
         drawn.append(f'<text y="{40 * place + 14}">{escape(name)}</text>')
@@ -227,7 +228,7 @@ def dots(counts: dict[str, tuple[int, int]]) -> str:
 
 
 def weights(matrix: np.ndarray) -> str:
-    """A matrix of attention: rows are queries."""
+    """An attention matrix; rows are queries."""
     side = HIGH / len(matrix)
     cells = [
         f'<rect class="own" x="{side * key:.1f}" y="{side * query:.1f}" '
@@ -239,7 +240,7 @@ def weights(matrix: np.ndarray) -> str:
 
 
 def slopes(ends: np.ndarray, own: int) -> str:
-    """A line from left to right for each pair of numbers; one of them is what the card is about."""
+    """A line for each pair of numbers, from left to right; line number `own` is the card's subject."""
     pairs = [(_down(a), _down(b)) for a, b in (ends - ends.min()) / np.ptp(ends)]
     drawn = [f'<polyline points="70,{a:.0f} {WIDE - 58},{b:.0f}"/>' for a, b in pairs]
     left, right = pairs[own]
@@ -265,5 +266,5 @@ def _number(claim: str) -> Number:
 
 
 def percent(share: float) -> str:
-    """A share as cards say it: "62 %"."""
+    """A share as cards write it: "62 %"."""
     return f"{100 * share:.0f} %"

@@ -12,14 +12,14 @@ from book.chapters.readings import reading
 from book.chapters.trying import to_try
 
 ROOM = 150_000
-"""How many weights of models of languages the page has beside those of the one that adds."""
+"""The most weights of the models of RASP languages on the page, without those of the model that adds."""
 
 SUMS = ["58+67", "99+9", "5+3"]
-"""What the model that adds is asked at first; the last, it gets wrong."""
+"""The first inputs of the model that adds; it gets the last one wrong."""
 
 
 def explorer(stage: Path) -> str:
-    """A model that adds, shown at the head that looks most at what is needed, and models of languages."""
+    """An explorer with a model that adds, shown first (see `opened`), and models of RASP languages."""
     adds = stored_model("arithmetic_lens", "addition, seed 0")
     stored = stored_models("rasp_languages")
     languages = to_try(stored, "sort", room=ROOM).models
@@ -44,7 +44,7 @@ def explorer(stage: Path) -> str:
 
 
 def placed(widget: ModelExplorer, stage: Path, name: str, book: str = "") -> str:
-    """MyST for a page with an explorer, which is written into a file."""
+    """Write an explorer into a file of the stage; return the MyST that includes the file."""
     file = stage / f"book/_front/{name}.html"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(widget.to_html(), encoding="utf-8")
@@ -52,13 +52,13 @@ def placed(widget: ModelExplorer, stage: Path, name: str, book: str = "") -> str
 
 
 def opened(adds: StoredModel) -> tuple[dict[str, Any], tuple[int, int, int]]:
-    """How a model that adds reads the first sum, and layer, head and query that are shown at first."""
+    """The reading of the first sum, and the layer, head and query with most attention on the reference."""
     read = reading(adds.model, adds.task.tokenizer, adds.task.annotate(f"{SUMS[0]}="))
     return read, Attention.of("", **read).most_on_reference()
 
 
 def how_good(kept: StoredModel) -> str:
-    """In a line: how many of the samples that a model was not trained on it gets right."""
+    """A line on a model's accuracy on held-out samples."""
     right = kept.accuracy["exact match"]
     samples = "sequences" if isinstance(kept.task, Language) else "problems"
     share = f"{100 * right['value']:.1f} % of {right['n']:,.0f} {samples}"

@@ -1,4 +1,4 @@
-"""The claims as tables: a fold per study, a line per claim with the study's number, ours and the verdict."""
+"""The claims as tables: a fold per study, a row per claim with the study's number, ours and the verdict."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FOLD = """\
 
 
 def listed(stage: Path) -> str:
-    """Every claim, its account linked; the first study is open."""
+    """The tables of all claims, each linked to its section; the fold of the first study is open."""
     folds = list[str]()
     for study, of_study in groupby(findings(), key=lambda each: each.claim.study):
         claims = list(of_study)
@@ -38,12 +38,12 @@ def listed(stage: Path) -> str:
 
 
 def tally(stage: Path) -> str:
-    """In a line: how many claims there are, and what became of how many."""
+    """A line with the number of claims, in total and by verdict."""
     return f"{len(findings())} claims: {counted(findings())}"
 
 
 def row(finding: Finding) -> str:
-    """A claim as the link, the study's number, what came out, and the verdict, which says its rule."""
+    """A table row: a link to the claim, the study's number, our result, and the verdict with its rule."""
     claim, outcome = finding.claim, finding.outcome
     link = f"[{claim.words}](/notebooks/{claim.chapter}.ipynb#{claim.anchor})"
     ours = f"{outcome.result}: **{outcome.number.short}**" if outcome.number else outcome.result
@@ -53,7 +53,7 @@ def row(finding: Finding) -> str:
 
 
 def counted(some: Iterable[Finding]) -> str:
-    """How many have which verdict, as badges."""
+    """The number of findings with each verdict, as badges."""
     verdicts = [each.outcome.verdict for each in some]
     counts = {verdict: verdicts.count(verdict) for verdict in VERDICTS if verdict in verdicts}
     return " ".join(badge(verdict, f"{verdict} {count}") for verdict, count in counts.items())

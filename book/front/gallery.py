@@ -1,4 +1,4 @@
-"""Every explorer of the book: a small picture, what will be seen, and a link that lands on it."""
+"""The gallery of all explorers: a small picture, a line on what the explorer shows, and a link to it."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from book.front.explorer import explorer
 from book.pipeline.contents import documents
 
 STATE = re.compile(r"^const state = (\{.*\});$", re.MULTILINE)
-"""What an explorer's piece of a page draws (`attnlib.widgets.static`)."""
+"""The state from which an explorer's HTML draws (`attnlib.widgets.static`)."""
 
 MOST = 20
-"""Rows and columns of a small picture; of more, the strongest of neighbours is drawn."""
+"""The most rows and columns of a small picture; larger maps show the maximum of neighbours."""
 
 LEVELS = (0.2, 0.4, 0.6, 0.8, 1)
-"""Of a small picture's colour."""
+"""Opacities of a small picture's cells."""
 
 CARD = """\
 :::{{grid-item-card}}
@@ -39,14 +39,14 @@ CARD = """\
 :::"""
 
 TOLD = Path(__file__).with_name("explorers.yaml")
-"""By page, what each explorer is called and shows; and findings."""
+"""The names and descriptions of the explorers by page, and findings to open."""
 
 FINDINGS = """Each link opens an explorer in a state that shows something. The button *copy link* below an
 explorer makes such a link of what you have found."""
 
 
 class Place(NamedTuple):
-    """An explorer of a page (by its name in the table of contents): its number, from 0, and what it draws."""
+    """An explorer: its page in the table of contents, its number there, from 0, and its initial state."""
 
     document: str
     number: int
@@ -54,7 +54,7 @@ class Place(NamedTuple):
 
 
 def gallery(stage: Path) -> str:
-    """A card for each explorer in the pages that are rendered, and links to findings in them."""
+    """A card for each explorer on the rendered pages, and links to findings in explorers."""
     toc = yaml.safe_load((stage / "_toc.yml").read_text(encoding="utf-8"))
     told = yaml.safe_load(TOLD.read_text(encoding="utf-8"))
     there = [document for document in documents(toc) if document in told["pages"]]
@@ -75,7 +75,7 @@ def places(stage: Path, document: str) -> Iterator[Place]:
 
 
 def card(place: Place, told: list[dict[str, str]]) -> str:
-    """An explorer's picture, its name as a link to it, and what will be seen."""
+    """A card: an explorer's picture, its name as a link to the explorer, and what it shows."""
     unknown = {"name": place.state["title"] or "An explorer", "seen": ""}
     said = told[place.number] if place.number < len(told) else unknown
     to = address(place.document, f"explorer={place.number}")
@@ -83,26 +83,26 @@ def card(place: Place, told: list[dict[str, str]]) -> str:
 
 
 def address(document: str, chosen: str) -> str:
-    """Of an explorer, as MyST has it (`book/_ext/addresses.py`)."""
+    """The address of an explorer in MyST (`book/_ext/addresses.py`)."""
     return f"/{document}.{'md' if document == 'index' else 'ipynb'}#{chosen}"
 
 
 def picture(state: dict[str, Any]) -> str:
-    """The map that an explorer opens on, or the text that its model is given."""
+    """An SVG of the map that an explorer shows first, or of the text that its model is given."""
     found = opened_map(state)
     drawn, box = _cells(found) if found is not None else _letters(opened_text(state))
     return f'<svg viewBox="{box}" aria-hidden="true">{drawn}</svg>'
 
 
 def opened_text(state: dict[str, Any]) -> str:
-    """What the model of an explorer is given at first."""
+    """The first input of an explorer's model."""
     trials = state.get("trials") or [{"prompt": ""}]
     own = state["items"][state["item"]].get("text") if state["items"] else None
     return str(state.get("text") or own or state.get("asked") or next(iter(trials[0].values())))
 
 
 def opened_map(state: dict[str, Any]) -> np.ndarray | None:
-    """Rows and columns of what an explorer draws at first, from 0 to 1; None where the page computes it."""
+    """The matrix that an explorer shows first, from 0 to 1; `None` if the page computes the values itself."""
     if not state["items"]:
         return None
     at = state["item"]
@@ -124,7 +124,7 @@ def opened_map(state: dict[str, Any]) -> np.ndarray | None:
 
 
 def _scores(state: dict[str, Any], shown: dict[str, Any], packed: bytes) -> np.ndarray:
-    """The scores of an item at the last checkpoint, a row each; of pairs, those of the first score."""
+    """The scores of an item at the last checkpoint, a row each, or the matrix of the first score of pairs."""
     steps = np.frombuffer(zlib.decompressobj(-15).decompress(packed), np.uint8)
     rows, at = {}, 0
     for score in shown["scores"]:
@@ -139,7 +139,7 @@ def _scores(state: dict[str, Any], shown: dict[str, Any], packed: bytes) -> np.n
 
 
 def _cells(values: np.ndarray) -> tuple[str, str]:
-    """A map: cells of one shade are one path."""
+    """The SVG elements and the view box of a map; cells of one shade form one path."""
     values = _fewer(_fewer(values, 0), 1)
     values = values / (values.max() or 1)
     height, width = values.shape
@@ -152,7 +152,7 @@ def _cells(values: np.ndarray) -> tuple[str, str]:
 
 
 def _fewer(values: np.ndarray, axis: int) -> np.ndarray:
-    """At most so many rows or columns: the strongest of neighbours."""
+    """A matrix with at most `MOST` rows or columns: the maxima over groups of neighbours."""
     count = values.shape[axis]
     if count <= MOST:
         return values
@@ -161,7 +161,7 @@ def _fewer(values: np.ndarray, axis: int) -> np.ndarray:
 
 
 def _letters(text: str) -> tuple[str, str]:
-    """A text as it is typed, a tile for each of its letters."""
+    """The SVG elements and the view box of a text: a tile for each of its first twelve letters."""
     shown = text[:12]
     tiles = [
         f'<rect class="room" x="{20 * k}" width="18" height="24"/>'
@@ -172,7 +172,7 @@ def _letters(text: str) -> tuple[str, str]:
 
 
 def _html(stage: Path, document: str) -> str:
-    """What the cells of a page show; of the first page, its explorer."""
+    """The HTML that the cells of a page show; for the first page, the HTML of its explorer."""
     if document == "index":
         explorer(stage)
         return (stage / "book/_front/explorer.html").read_text(encoding="utf-8")

@@ -18,7 +18,7 @@ ENTRIES = Path(__file__).parents[1] / "leaderboard"
 
 
 def leaderboard(_: Path) -> str:
-    """A table, a row per method, the best by *reads* first."""
+    """A table with a row per method, sorted by *reads*, the best first."""
     rows = sorted(_rows(), key=lambda row: -row["reads"]["value"])
     lines = ["| rank | method | from | reads | causes |", "|---|---|---|---|---|"]
     for rank, row in enumerate(rows, 1):
@@ -30,9 +30,9 @@ def leaderboard(_: Path) -> str:
 
 
 def metrics(_: Path) -> str:
-    """A table of the recorded faithfulness metrics, the best by *causes* first."""
+    """A table of the recorded faithfulness metrics, sorted by *causes*, the best first."""
     said: dict[str, dict[str, str]] = {}
-    for row in metric_table(published_metrics()).to_dict("records"):  # those by causes come first
+    for row in metric_table(published_metrics()).to_dict("records"):  # rows by causes come first
         said.setdefault(row["metric"], {})[row["truth"]] = with_interval(row)
     lines = [f"| {name} | {each['reads']} | {each['causes']} |" for name, each in said.items()]
     return "\n".join(["| metric | reads | causes |", "|---|---|---|", *lines])

@@ -1,9 +1,9 @@
-"""The first picture of the book: a prompt with one fact among others, and what two methods say of its answer.
+"""The first picture of the book: a prompt with one fact among others, shaded by two methods' attributions.
 
 The chapter on attribution methods opens its explorer on the same prompt (`needle_question`).
 
-`python -m book.front.needle` asks the language model, in a minute, and writes `needle.json`: the page is made
-from that file, and loads nothing.
+`python -m book.front.needle` runs the language model, in a minute, and writes `needle.json`. The page is made
+from that file, without loading a model.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ import numpy as np
 from book.sealing import read_sealed, sealed
 
 RECORD = Path(__file__).with_name("needle.json")
-"""The prompt, its tokens, which of them are the fact's, what the model answers, and each method's scores."""
+"""The prompt, its tokens, the positions of the fact, the model's answer, and each method's scores."""
 
 ANOTHER = "5274"
-"""The fact of the prompt that activation and attribution patching take from, in the place of the answer."""
+"""The number that replaces the answer in the counterfactual prompt of activation and attribution patching."""
 
 ROLLOUT, OCCLUSION, LRP = "rollout", "occlusion", "AttnLRP"
-"""Left (the mean over layers), and right; and a method of one backward pass, which only the verdict names."""
+"""The method on the left (mean over layers), the one on the right, and one that only the verdict names."""
 
 DARKEST = 45
-"""Of the colour of links, in percent: words stay readable on it."""
+"""The largest share of the links' colour in a shade, in percent: words stay readable on it."""
 
 NAMED = 3
-"""How many tokens of each side are also named in words."""
+"""How many tokens with the highest scores each side names."""
 
 ALL = 5
-"""Digits of recorded scores: decimals of the picture's, significant ones of every method's."""
+"""Digits of recorded scores: decimals in the picture, significant digits for the explorer's methods."""
 
 HALF = """\
 <div role="group" aria-label="{heading}">
@@ -58,7 +58,7 @@ SHOWN = """\
 
 
 def needle(stage: Path) -> str:
-    """The prompt twice, shaded by the scores of each method, the fact outlined; and the ranks of the fact."""
+    """The prompt, shaded by each of two methods, with the fact outlined, and the ranks of the fact."""
     kept = read_sealed(RECORD)
     ranks = {name: ordinal(rank(kept, name)) for name in kept["scores"]}
     if ranks[OCCLUSION] == ranks[LRP]:
@@ -80,7 +80,7 @@ def needle(stage: Path) -> str:
 
 
 def needle_question() -> dict[str, dict[str, Any]]:
-    """The prompt and what every method says of its answer, as `widgets.MeasureExplorer` takes it."""
+    """The prompt and every method's scores, in the form that `widgets.MeasureExplorer` takes."""
     kept = read_sealed(RECORD)
     places = np.arange(len(kept["tokens"]))
     return {
@@ -97,13 +97,13 @@ def needle_question() -> dict[str, dict[str, Any]]:
 
 
 def rank(kept: dict[str, Any], method: str) -> int:
-    """The place of the fact's first token among those that can be named: all but the last of the prompt."""
+    """The rank of the fact's best-scored token among the other tokens, without the prompt's last one."""
     scores, fact = np.array(kept["scores"][method]), np.isin(np.arange(len(kept["tokens"]) - 1), kept["fact"])
     return 1 + int(((scores >= scores[fact].max()) & ~fact).sum())
 
 
 def half(kept: dict[str, Any], method: str, heading: str, about: str) -> str:
-    """The prompt as HTML, each token as dark as the root of its share of the largest score."""
+    """The prompt as HTML; a token's shade is the square root of its score over the largest score."""
     scores = np.clip(kept["scores"][method], 0, None)
     shades = [*np.sqrt(scores / scores.max()), 0.0]
     spans, fact = [], kept["fact"]
@@ -120,13 +120,13 @@ def half(kept: dict[str, Any], method: str, heading: str, about: str) -> str:
 
 
 def ordinal(number: int) -> str:
-    """1st, 2nd, 3rd, 4th, 11th, 21st."""
+    """A number as an ordinal: 1st, 2nd, 3rd, 4th, 11th, 21st."""
     end = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number}{end}"
 
 
 def asked() -> dict[str, Any]:
-    """What the book's language model answers, and what each method scores its prompt's tokens."""
+    """The content of `needle.json`: the language model's answer and each method's scores of the tokens."""
     from attnlib.attribution.attention import from_attention, mean_rolled
     from attnlib.attribution.registry import attributions
     from attnlib.generators.needle import NeedleGenerator

@@ -16,12 +16,12 @@ to random keys instead, it gets {random}."""
 
 
 def slider(stage: Path) -> str:
-    """The slider, the tiles and the curve."""
+    """The explorer with the slider, the tiles and the curve."""
     return placed(ModelExplorer(**redirecting()), stage, "slider")
 
 
 def in_a_language_model(stage: Path) -> str:
-    """What the record of the fine-tuned language model says, in words; a line where there is none."""
+    """A paragraph on the record of the fine-tuned language model, or a line if there is no record."""
     try:
         curves = reversals()
     except NotRunError:

@@ -1,4 +1,4 @@
-"""The pages on performance: a summary in eight lines, remaining costs, and charts, all from their tables."""
+"""The pages on performance: a summary in eight lines, remaining costs, and charts, all made from tables."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -30,19 +30,19 @@ SUMMARY = """\
 ```"""
 
 LONGEST_HEADS = 5 * 8
-"""Layers and heads of the model in the table of the longest context: an attention matrix each, in float32."""
+"""Heads in all layers of the model in the table of the longest context; each has one attention matrix."""
 
 TIMES, BEFORE, MIB = "times the first", "before", "peak MiB"
 WORDS = "steps of the attention classifier, 10 to 30 words"
 
 
 def read(stage: Path, name: str) -> pd.DataFrame:
-    """A table of the page, by its name."""
+    """A table in `book/performance`, by its name."""
     return pd.read_csv(stage / f"book/performance/{name}.csv", na_values="–")
 
 
 def ratio(table: pd.DataFrame, *cells: Any) -> float:
-    """The last ratio ("times ...") of the one row with these cells."""
+    """The last ratio (column "times ...") in the one row that contains these cells."""
     for cell in cells:
         table = table[table.eq(cell).any(axis=1)]
     (found,) = table[[column for column in table if str(column).startswith("times ")][-1]]
@@ -133,7 +133,7 @@ def bounds(stage: Path) -> str:
 
 
 def chart(name: str, stage: Path) -> str:
-    """The chart of one table, as SVG for light and for dark pages, and the lines that show it."""
+    """Write the chart of a table as SVG for light and dark pages; return the MyST that shows the chart."""
     draw, caption = CHARTS[name]
     drawn = draw(read(stage, name))
     write_drawing(drawn, stage / f"book/_front/speed-{name}.svg")
@@ -142,7 +142,7 @@ def chart(name: str, stage: Path) -> str:
 
 @drawing
 def methods(table: pd.DataFrame) -> Drawn:
-    """Processor time of each method as a multiple of that of the first, at one size."""
+    """Processor time of each method at one size, as a multiple of the first method's time."""
     figure, (axis,) = row_of_panels(1, height=0.9 + 0.3 * len(table))
     look = next(looks())
     axis.scatter(table[TIMES], range(len(table)), color=look.colour, marker=look.shape, s=26)
@@ -157,7 +157,7 @@ def methods(table: pd.DataFrame) -> Drawn:
 
 @drawing
 def over_tokens(table: pd.DataFrame) -> Drawn:
-    """Time and memory of each method over the length of the text; broken lines: an earlier version."""
+    """Time and memory of each method over the text's length; broken lines show an earlier version."""
     figure, (time, memory) = row_of_panels(2, height=3.4)
     said = []
     for (method, rows), look in zip(table.groupby("method", sort=False), looks(), strict=False):

@@ -1,4 +1,4 @@
-"""What to use when: the method that the chapters recommend for each cost, with what the records say of it."""
+"""Which method to use: the recommended method for each cost, with its recorded scores."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RECOMMENDED = {
     "one forward and one backward pass": "AttnLRP",
     "a pass per token, and a second input": "activation patching",
 }
-"""By what one can afford."""
+"""The recommended method by affordable cost."""
 
 COMPARED = {"(for comparison, one forward pass)": "rollout"}
 
@@ -36,7 +36,7 @@ matrix products in units of one forward pass ([how they are counted](/book/perfo
 
 
 def using(stage: Path) -> str:
-    """A row per method; a line where the run was not done."""
+    """A table with a row per method, or a line if the records are missing."""
     found = measured()
     if found.empty:
         return "*Not run yet*: `papermill` with the profile `paper` of `faithfulness_metrics`."
@@ -56,7 +56,7 @@ def using(stage: Path) -> str:
 
 
 def measured() -> pd.DataFrame:
-    """By method: `value`, `low`, `high` and `n` of `needs` and of `uses`, and the `passes` of its `cost`."""
+    """By method, `value`, `low`, `high` and `n` under `needs` and under `uses`, and `passes` under `cost`."""
     known, chosen = (kept().measured.get(by) for by in (tables.KNOWN, tables.CHOSEN))
     if known is None or chosen is None or chosen.empty:
         return pd.DataFrame()

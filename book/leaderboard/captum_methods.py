@@ -1,4 +1,4 @@
-"""Methods of captum (https://captum.ai) for `attnlib benchmark`: each a function of a few lines.
+"""Methods of captum (https://captum.ai) for `attnlib benchmark`, a function of a few lines each.
 
 attnlib benchmark book/leaderboard/captum_methods.py:captum_integrated_gradients -o page.html
 """
@@ -13,7 +13,7 @@ from torch import Tensor
 
 
 def _read(model: Any, query: int) -> Any:
-    """The function that captum explains: the margin of the target over the foil at the query."""
+    """The function that captum explains: the logit of the target minus that of the foil, at the query."""
 
     def margin(input_ids: Tensor, target: Tensor, foil: Tensor) -> Tensor:
         logits = model(input_ids).logits[:, query]
@@ -23,7 +23,7 @@ def _read(model: Any, query: int) -> Any:
 
 
 def _blank(model: Any, input_ids: Tensor) -> Tensor:
-    """An input of the token of the beginning only: what a token is compared with."""
+    """The baseline of all methods: an input of beginning-of-sequence tokens only."""
     return torch.full_like(input_ids, model.config.vocabulary - 1)
 
 
@@ -35,7 +35,7 @@ def captum_integrated_gradients(
     target: Any = None,
     foil: Any = None,
 ) -> Tensor:
-    """Integrated gradients from the token of the beginning, 50 steps, summed over channels."""
+    """Integrated gradients from the beginning-of-sequence token, in 50 steps, summed over channels."""
     method = LayerIntegratedGradients(_read(model, query), model.embedding)
     baseline = _blank(model, input_ids)
     found = method.attribute(input_ids, baseline, additional_forward_args=(target, foil), n_steps=50)
@@ -50,7 +50,7 @@ def captum_occlusion(
     target: Any = None,
     foil: Any = None,
 ) -> Tensor:
-    """The change of the margin when one token becomes the token of the beginning."""
+    """The change of the margin when one token is replaced by the beginning-of-sequence token."""
     method = FeatureAblation(_read(model, query))
     baseline = _blank(model, input_ids)
     return method.attribute(input_ids, baseline, additional_forward_args=(target, foil)).double()
@@ -64,7 +64,7 @@ def captum_shapley_sampling(
     target: Any = None,
     foil: Any = None,
 ) -> Tensor:
-    """Shapley values by 25 random orders of the tokens."""
+    """Shapley values of the tokens, estimated from 25 random orders."""
     method = ShapleyValueSampling(_read(model, query))
     baseline = _blank(model, input_ids)
     with torch.random.fork_rng(devices=[]):

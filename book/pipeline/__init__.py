@@ -1,1 +1,1 @@
-"""What the Snakefile runs: `execute` (one chapter), `stage` (the book), and `make book`'s front door."""
+"""The programs that the Snakefile runs (`execute`: a chapter; `stage`: the book), and `make book` itself."""

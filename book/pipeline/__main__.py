@@ -1,7 +1,7 @@
 """`python -m book.pipeline quick --cores 2`: run the Snakefile for one profile, then say where the page is.
 
-Snakemake's own lock outlives a killed run and then asks for `--unlock`. The lock here is one the system
-drops with the processes that hold it, so a killed run never stands in the way of the next one.
+Snakemake's own lock outlives a killed run, and the next run then needs `--unlock`. The operating system
+releases the lock used here when the processes that hold it end, so a killed run never blocks the next one.
 """
 
 import argparse
@@ -31,7 +31,7 @@ def is_dry(options: list[str]) -> bool:
 
 
 def cores(text: str) -> int:
-    """How many, of a command line."""
+    """A number of cores, read from the command line."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"should be a whole number, 1 or more; got {text}")
     return int(text)
@@ -58,7 +58,7 @@ def take_lock(path: Path) -> IO[str]:
 
 
 def snakemake(profile: str, cores: int, extra: list[str]) -> list[str]:
-    """The command line of one build, which begins with the chapters that would keep others waiting."""
+    """The Snakemake command line of one build; chapters of `executed_first` have priority."""
     quiet = [] if is_dry(extra) else ["--quiet", "all"]
     target = f"build/{profile}/reproduced.txt"
     first = [f"build/{profile}/runs/{name}.json" for name in executed_first(profile)]
@@ -67,15 +67,15 @@ def snakemake(profile: str, cores: int, extra: list[str]) -> list[str]:
 
 
 def making(targets: Iterable[str], cores: int, *more: str) -> list[str]:
-    """The command line that has Snakemake make files, going on after a kill, and with others if one fails."""
+    """The Snakemake command line for some files: resumes after a kill, and goes on if one of them fails."""
     options = ["--cores", str(cores), "--rerun-incomplete", "--nolock", "--keep-going"]
     return [sys.executable, "-m", "snakemake", *targets, *options, *more]
 
 
 def end_in_order() -> None:
-    """Have Snakemake stop its jobs and itself when this process is told to end, which only waits for it.
+    """Have Snakemake stop its jobs and itself when this process, which only waits for it, is told to end.
 
-    Ctrl-C goes to all of them. SIGTERM goes to this process alone, so it is handed on.
+    The terminal sends Ctrl-C to all of these processes. SIGTERM reaches only this one, so it is passed on.
     """
     signal.signal(signal.SIGINT, lambda *_: None)
     signal.signal(signal.SIGTERM, _interrupt_the_others)
@@ -84,12 +84,12 @@ def end_in_order() -> None:
 def _interrupt_the_others(*_: object) -> None:
     for each in psutil.Process().children(recursive=True):
         with suppress(psutil.NoSuchProcess, ProcessLookupError):
-            if os.getpgid(each.pid) == os.getpgrp():  # kernels have others: they are their chapter's to end
+            if os.getpgid(each.pid) == os.getpgrp():  # kernels have own groups: their chapters end them
                 each.send_signal(signal.SIGINT)
 
 
 def files_read() -> set[Path]:
-    """Every file that a build may read, but those that Python makes by itself."""
+    """Every file that a build may read, without Python's `__pycache__`."""
     found = (path for folder in READ for path in Path(folder).rglob("*") if "__pycache__" not in path.parts)
     return {path for path in found if path.is_file()}
 
@@ -110,15 +110,15 @@ def main() -> int:
     page = Path(f"build/{args.profile}/html/index.html").resolve()
     reproduced = page.parents[1] / "reproduced.txt"
     if not is_dry(extra) and not page.exists():
-        reproduced.unlink(missing_ok=True)  # it stands for the pages
+        reproduced.unlink(missing_ok=True)  # this file marks the pages as complete
     before = page.stat().st_mtime_ns if page.exists() else None
     read = files_read()
     end_in_order()
-    # Handing the lock on keeps it held until Snakemake itself is gone.
+    # Snakemake inherits the lock, which is thus held until Snakemake itself is gone.
     run = subprocess.Popen(snakemake(args.profile, args.cores, extra), pass_fds=(lock.fileno(),))
     status = run.wait()
     whole = page.exists() and reproduced.exists()  # Snakemake removes the second when it begins anew
-    if is_dry(extra) or (status == 0 and not whole):  # or less was asked for than the pages
+    if is_dry(extra) or (status == 0 and not whole):  # or the options requested less than the pages
         return status
     if status == 0:
         if page.stat().st_mtime_ns == before:
@@ -131,7 +131,7 @@ def main() -> int:
         print(f"The book: {page.as_uri()}\n`make serve PROFILE={args.profile}` shows it in a local server.")
         return status
     if gone := sorted(map(str, read - files_read())):
-        # Chapters say themselves what failed. Of a missing file Snakemake would; it was told to be quiet.
+        # Chapters report their own failures. Snakemake would report a missing file, but runs with --quiet.
         print(
             f"Removed while the book was built: {', '.join(gone)}. The same command goes on from here.",
             file=sys.stderr,

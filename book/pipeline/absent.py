@@ -1,7 +1,7 @@
-"""What a chapter's prose speaks of and a run with other parameters does not have: numbers, and figures.
+"""Replace numbers and figures that a chapter's prose mentions and a run with other parameters lacks.
 
-A sentence about keywords, say, is of a corpus whose keywords are known. Where the chapter was run on another
-one, words stand in its place, so that every parameter set that a chapter accepts can be rendered, too.
+For example, a number about keywords exists only for a corpus whose keywords are known. If the chapter was run
+on another corpus, words replace the number, so that a run with any accepted parameters can be rendered.
 """
 
 import re
@@ -12,19 +12,19 @@ from .roles import NUMBER, glued, is_word, name_and_format, written
 
 ABSENT = "(not in this run)"
 NOT_YET = "\N{EN DASH}"
-"""The same where a run has not come to the cell."""
+"""The replacement in an unfinished run, whose cells have not all been executed."""
 
 NAN = "nan"
-"""What Python writes of a number that there is none of."""
+"""How Python writes a number that is missing."""
 
 _FIGURE = re.compile(r"\{(?:numref|ref)\}`(?:[^`<]*<)?([\w-]+)>?`")
 
 
 def fill_absent(notebook: nbformat.NotebookNode, words: str = ABSENT) -> list[str]:
-    """Put words in place of numbers that are not there, or NaN, and of links to figures that are not.
+    """Replace roles of missing or NaN numbers, and links to missing figures, by words; returns their names.
 
-    A number that came out as a word ("never") is shown as it is. So is a word whose name has a colon, behind
-    which MyST-NB would look for a format.
+    If a glued value is a word ("never"), the role is replaced by that word. A role without a format whose
+    name contains a colon is replaced by its value: MyST-NB would read what follows the colon as a format.
     """
     numbers, drawn = glued(notebook), _drawn(notebook)
     absent: dict[str, None] = {}
@@ -50,7 +50,7 @@ def fill_absent(notebook: nbformat.NotebookNode, words: str = ABSENT) -> list[st
 
 
 def _drawn(notebook: nbformat.NotebookNode) -> dict[str, bool]:
-    """Of each cell that has the name of a figure, whether it shows anything."""
+    """By the name of a figure, whether the cell that draws it shows anything."""
     found = {}
     for cell in notebook.cells:
         name = cell.metadata.get("mystnb", {}).get("figure", {}).get("name")

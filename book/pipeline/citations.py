@@ -1,8 +1,8 @@
 """Citations as links, for JupyterLab, which knows nothing of a bibliography.
 
-`` {cite}`linzen2016assessing` `` is handed out as a link to the paper by author and year. Its title holds the
-role, so that what is saved is the book's own again. A link that looks like one of these is handed out with a
-blank more in its title, and saved with one less: `cited` undoes `linked`, whatever the text.
+When a chapter is opened, `` {cite}`linzen2016assessing` `` becomes a link to the paper by author and year.
+The link's title holds the role, so that saving restores it. If a reader's own link looks like this, one blank
+is added to its title and removed on saving, so that `cited` inverts `linked` for every text.
 """
 
 import functools
@@ -23,19 +23,19 @@ LINK = (
 
 @functools.cache
 def bibliography() -> dict[str, tuple[str, Entry]]:
-    """Every entry with its label, by its key."""
+    """Every entry of the bibliography with its label, by its key."""
     entries = parse_file(BIBLIOGRAPHY).entries
     labels = AuthorYearLabels().format_labels(list(entries.values()))
     return {key: (label, entry) for (key, entry), label in zip(entries.items(), labels, strict=True)}
 
 
 def linked(text: str) -> str:
-    """The text with links in place of citations; those of keys that are not in the bibliography stay."""
+    """The text with links in place of citations; citations of unknown keys stay."""
     return re.sub(f"{ROLE}|{LINK}", _link, text)
 
 
 def cited(text: str) -> str:
-    """The text with the book's own citations again."""
+    """The text with citations in place of these links: the inverse of `linked`."""
     return re.sub(LINK, _role, text)
 
 

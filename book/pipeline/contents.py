@@ -1,4 +1,4 @@
-"""What a table of contents names."""
+"""The documents that a table of contents names."""
 
 from collections.abc import Iterator
 from typing import Any

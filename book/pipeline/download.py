@@ -1,4 +1,4 @@
-"""Executed notebooks as a reader downloads them: what only the book renders is written out."""
+"""Executed notebooks for download: roles that only the book renders are replaced by their text."""
 
 import re
 from collections.abc import Mapping
@@ -17,14 +17,14 @@ CAPTION = re.compile(r'<b id="([a-z0-9-]+)">((?:Figure|Table) \1)(?=\.</b>)')
 
 
 def write_out(pages: Path) -> None:
-    """Rewrites every notebook that pages offer, so that JupyterLab shows its text with the numbers in it."""
+    """Rewrites every notebook that pages offer, so that JupyterLab shows the numbers in its text."""
     labels = numbers_of(pages)
     for path in sorted((pages / "_sources").rglob("*.ipynb")):
         path.write_text(nbformat.writes(with_numbers(nbformat.read(path, 4), labels)), encoding="utf-8")
 
 
 def numbers_of(pages: Path) -> dict[str, str]:
-    """What every figure and table of the chapters is called on its page, "Figure 3.2", by its name."""
+    """The numbered label of every figure and table on its page, such as "Figure 3.2", by name."""
     found = {}
     for path in sorted(pages.glob("notebooks/*.html")):
         for figure in BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser").select("figure[id]"):
@@ -36,12 +36,12 @@ def numbers_of(pages: Path) -> dict[str, str]:
 def with_numbers(
     notebook: nbformat.NotebookNode, labels: Mapping[str, str] | None = None
 ) -> nbformat.NotebookNode:
-    """Put into the text what `glue` kept of this run, in the place of the roles that name it.
+    """Replace roles in a notebook's text by the values that its cells glued; returns the notebook.
 
-    Roles of other notebooks stay as they are, and figures for dark pages are left out: JupyterLab shows the
-    others. Figures and tables are called as on the pages.
+    Roles without a glued value stay. Figures for dark pages are removed, as JupyterLab shows light ones.
+    Figures and tables get the labels that they have on the pages.
     """
-    from attnlib.plots.drawing import DARK  # seconds, as it loads what draws
+    from attnlib.plots.drawing import DARK  # takes seconds, as it loads matplotlib
 
     kept = glued(notebook)
     labels = labels or {}

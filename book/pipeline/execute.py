@@ -46,12 +46,12 @@ HEADING = re.compile("^## ", re.MULTILINE)
 PARAMETERS_BUTTON = {"code_prompt_show": "Parameters of this run", "code_prompt_hide": "Hide them"}
 ADDRESS = re.compile(r" at 0x[0-9a-f]+>")
 ANY_CACHE = "${ATTNLIB_CACHE:-$HOME/.cache/attnlib}"
-"""The folder of trained models on a page: the reader's own, as a shell finds it, not this build's."""
+"""The folder of trained models that a page shows: the reader's, as a shell expression, not this build's."""
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
-"""Of an output that only a live notebook can show; explorers give none where a program executes them."""
+"""The MIME type of outputs that only a live notebook can show; they are removed."""
 
-PARENT_DEATH_SIGNAL = (1, int(signal.SIGKILL))  # PR_SET_PDEATHSIG of prctl(2), and which
+PARENT_DEATH_SIGNAL = (1, int(signal.SIGKILL))  # arguments of prctl(2): PR_SET_PDEATHSIG and the signal
 
 
 class ChapterError(Exception):
@@ -59,13 +59,13 @@ class ChapterError(Exception):
 
 
 def say(name: str, seconds: float, text: str) -> None:
-    """Print one line of a chapter, in the place of whichever bar is there."""
+    """Print a line on a chapter; in a terminal it overwrites a progress bar."""
     clear = "\r\x1b[K" if sys.stdout.isatty() else ""
     print(f"{clear}{name}  {seconds:5.0f} s  {text}", flush=True)
 
 
 class Progress:
-    """How far a chapter is: a line when it begins and when it is done, in a terminal a bar between them."""
+    """The progress of a chapter: a line when it begins, and in a terminal a bar while it runs."""
 
     def __init__(self, name: str) -> None:
         self.cell = 0
@@ -77,7 +77,7 @@ class Progress:
 
     def begin(self, cell: nbformat.NotebookNode, index: int, total: int) -> None:
         """Note the cell that starts, by its number in the notebook as a reader opens it."""
-        # Papermill's own cell of parameters is not in there; it counts as the cell it follows.
+        # The reader's notebook lacks the cell that papermill injects, which counts as the cell before it.
         self.injected += is_injected(cell)
         if cell.cell_type == "code":
             self.cell, self.source = index + 1 - self.injected, first_line(cell.source)
@@ -94,7 +94,7 @@ class Progress:
 
 
 class ReportingEngine(NBClientEngine):
-    """Papermill's engine, telling a `Progress` about each cell."""
+    """Papermill's engine, which reports each cell to a `Progress`."""
 
     @classmethod
     def execute_managed_notebook(
@@ -117,7 +117,7 @@ papermill_engines.register("reporting", ReportingEngine)
 
 
 class KernelManager(AsyncKernelManager):
-    """Asks a kernel to end without the interrupt before it, which a busy kernel would log as an error."""
+    """Shuts a kernel down without interrupting it first: a busy kernel would log that as an error."""
 
     async def _async_interrupt_kernel(self) -> None:
         if not self.shutting_down:
@@ -130,7 +130,7 @@ def is_injected(cell: nbformat.NotebookNode) -> bool:
 
 
 def first_line(source: str) -> str:
-    """The first line of a cell that holds anything."""
+    """The first line of a cell that is not blank."""
     return next((line.strip() for line in source.splitlines() if line.strip()), "(empty)")
 
 
@@ -168,13 +168,13 @@ def run_chapter(source: Path, parameters: Mapping[str, object]) -> nbformat.Note
 
 
 def end_with_parent() -> None:
-    """Have this process killed when the one that started it is gone, where the system is Linux."""
+    """On Linux, have this process killed when its parent process ends."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(*PARENT_DEATH_SIGNAL)
 
 
 def ending_with_us() -> list[str]:
-    """What a kernel is told, so that it ends with this process even in a call that lets no thread run."""
+    """Kernel options that end the kernel with this process, even during a call that blocks all threads."""
     ask = f"__import__('ctypes').CDLL(None).prctl{PARENT_DEATH_SIGNAL}"
     return [f"--IPKernelApp.exec_lines={ask}"] if sys.platform == "linux" else []
 
@@ -185,13 +185,13 @@ def failed_in(path: Path, progress: Progress) -> str:
 
 
 def clean(notebook: nbformat.NotebookNode, chapter: Path | None = None) -> nbformat.NotebookNode:
-    """Drop what papermill leaves behind, and show a reader the parameters that were used, once.
+    """Remove papermill's traces and machine-dependent output from a notebook, and show its parameters once.
 
     The page names the parameters that are neither the notebook's own nor those of the profile `quick` of
     `chapter`, its source.
 
-    Progress bars, times, addresses in memory, random names and this build's folder of models go, so that the
-    same run gives the same file everywhere.
+    Progress bars, times, addresses in memory, random names and the path of this build's models are removed,
+    so that the same run gives the same file on every machine.
     """
     injected = any(map(is_injected, notebook.cells))
     changed = other_than_written(notebook, chapter)
@@ -237,13 +237,13 @@ def other_than_written(notebook: nbformat.NotebookNode, chapter: Path | None = N
 
 
 def parameters_of(notebook: nbformat.NotebookNode) -> dict[str, str]:
-    """The parameters that a notebook was run with, as syntax."""
+    """The parameters that a notebook was run with, as dumps of their syntax trees."""
     own, given = own_and_given(notebook)
     return own | given
 
 
 def own_and_given(notebook: nbformat.NotebookNode) -> tuple[dict[str, str], dict[str, str]]:
-    """The parameters of the notebook's own cell, and the injected ones, as syntax."""
+    """The parameters of the notebook's own cell, and the injected ones, as dumps of their syntax trees."""
     own, given = dict[str, str](), dict[str, str]()
     for cell in notebook.cells:
         if is_injected(cell):
@@ -254,7 +254,7 @@ def own_and_given(notebook: nbformat.NotebookNode) -> tuple[dict[str, str], dict
 
 
 def assigned(source: str) -> dict[str, str]:
-    """What a cell of plain assignments sets, as syntax: 1e-3 and 0.001 are the same."""
+    """The values that assignments set, as dumps of syntax trees, in which 1e-3 and 0.001 are equal."""
     found = dict[str, str]()
     for each in ast.parse(source).body:
         if isinstance(each, (ast.Assign, ast.AnnAssign)) and each.value is not None:
@@ -264,7 +264,7 @@ def assigned(source: str) -> dict[str, str]:
 
 
 def joined(outputs: Iterable[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
-    """Outputs, with what was printed in a row as one: in how many parts it comes depends on timing."""
+    """Outputs with adjacent parts of printed text joined, since timing determines how it is split."""
     found = list[nbformat.NotebookNode]()
     for output in outputs:
         if found and output.get("name") == found[-1].get("name") == "stdout":
@@ -275,7 +275,7 @@ def joined(outputs: Iterable[nbformat.NotebookNode]) -> list[nbformat.NotebookNo
 
 
 def of_any_machine(output: nbformat.NotebookNode) -> nbformat.NotebookNode:
-    """An output that names neither an address in memory nor the folder of this build's models."""
+    """An output without addresses in memory and without the path of this build's models."""
     if "text/plain" in output.get("data", {}):
         output.data["text/plain"] = ADDRESS.sub(">", output.data["text/plain"])
     elif "text" in output:
@@ -284,7 +284,7 @@ def of_any_machine(output: nbformat.NotebookNode) -> nbformat.NotebookNode:
 
 
 def describe_run(name: str, profile: str, wall_time: float, results: Path) -> dict[str, object]:
-    """What the status page says about a run: where (as its own records have it), with what, and how long."""
+    """The status page's data on a run: time, memory, device (from its records), system and versions."""
     told = {json.loads(path.read_bytes()).get("device", "CPU") for path in results.glob("*.json")}
     gpus = ", ".join(sorted(told - {"CPU"}))
     return {
@@ -301,7 +301,7 @@ def describe_run(name: str, profile: str, wall_time: float, results: Path) -> di
 
 
 def peak_memory() -> int:
-    """The most bytes that a process started from here, the chapter's kernel, has had in memory."""
+    """The peak memory in bytes of the chapter's kernel: the maximum over finished child processes."""
     unit = 1 if platform.system() == "Darwin" else 1024
     return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * unit
 
@@ -332,7 +332,7 @@ def main() -> int:
     args.results.mkdir(parents=True, exist_ok=True)
     # record() adds the chapter's own folder.
     os.environ["ATTNLIB_RESULTS"] = str(args.results.parent.resolve())
-    # Models this small are fastest on one thread each, two chapters side by side.
+    # Models this small train fastest on one thread each, with two chapters in parallel.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
     start = time.monotonic()

@@ -1,4 +1,4 @@
-"""A chapter's further experiments, on a page of their own below the chapter's.
+"""Move a chapter's further experiments to a page of their own below the chapter's.
 
 A chapter is one notebook, which readers download and run as a whole. When its page is rendered, the section
 "Further experiments" becomes a second page. In its place the chapter has a list of links to its sections.
@@ -42,14 +42,14 @@ These experiments are on [a page of their own]({name}.ipynb):
 
 {entries}"""
 ENTRY = '* <span id="{id}"></span>[{words}]({name}.ipynb#{anchor})'
-"""Whoever followed an older address of the section arrives at the link to it."""
+"""A link to a section of the second page. Its id is the section's older anchor on the chapter's page."""
 
 
 def divided(cells: Iterable[NotebookNode]) -> tuple[list[NotebookNode], list[NotebookNode]]:
     """The cells of a chapter's two pages. The second has no text if there are no further experiments.
 
-    Both have all code cells in their order, since any of them may tell numbers of the text. What cells of the
-    other page show is left out.
+    Both pages contain all code cells in order, since any cell may glue numbers of the text. On each page,
+    cells that belong to the other page are hidden.
     """
     pages: tuple[list[NotebookNode], list[NotebookNode]] = ([], [])
     inside = False
@@ -69,7 +69,7 @@ def divided(cells: Iterable[NotebookNode]) -> tuple[list[NotebookNode], list[Not
 
 
 def silent(cell: NotebookNode) -> NotebookNode:
-    """A code cell that is not on the page, and tells its numbers."""
+    """A copy of a code cell that is hidden, with no outputs but the numbers that it glued."""
     told = [output for output in cell.outputs if "scrapbook" in output.get("metadata", {})]
     tags = dict.fromkeys([*cell.metadata.get("tags", []), "remove-cell"])
     return nbformat.from_dict({**cell, "outputs": told, "metadata": {**cell.metadata, "tags": [*tags]}})
@@ -85,7 +85,7 @@ def divide(path: Path, whole: Path) -> list[str]:
 
     Args:
         path: the chapter.
-        whole: a folder that then has the chapter as it was.
+        whole: a folder into which the undivided chapter is copied.
 
     Returns:
         the anchors of the second page's sections; empty if there is no second page.
@@ -121,12 +121,12 @@ def divide(path: Path, whole: Path) -> list[str]:
 
 
 def title_of(cells: Iterable[NotebookNode]) -> str:
-    """A chapter's title without the study in brackets."""
+    """A chapter's title without the name of the study in brackets."""
     return next(found["words"] for cell in cells if (found := TITLE.search(cell.source)))
 
 
 def with_pages_below(toc: Any, chapters: Collection[str]) -> Any:
-    """A table of contents in which the documents of some chapters have their second pages as sections."""
+    """A table of contents in which some chapters have their second pages as sections."""
     if isinstance(toc, list):
         return [with_pages_below(each, chapters) for each in toc]
     if not isinstance(toc, dict):
@@ -138,7 +138,7 @@ def with_pages_below(toc: Any, chapters: Collection[str]) -> Any:
 
 
 def redirected(text: str, moved: Mapping[str, Collection[str]]) -> str:
-    """Text of a page whose links to sections that `moved`, by chapter, lead to the second pages."""
+    """The text of a page with links to `moved` sections, given by chapter, redirected to the second pages."""
 
     def link(found: re.Match[str]) -> str:
         page, anchor = found["page"], found["anchor"]

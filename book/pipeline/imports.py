@@ -1,4 +1,4 @@
-"""Which modules of `attnlib` and `book` some code reaches by import; no code is run."""
+"""Find the modules of `attnlib` and `book` that some code imports, directly or not, without running it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 HOUSE = Path(__file__).resolve().parents[2]
-"""Where the packages lie: the clone, or the folder of what is installed."""
+"""The folder that contains the packages: the clone, or the folder of installed packages."""
 
 PACKAGES = ("attnlib", "book")
 
 
 class Import(NamedTuple):
-    """What an import names: `name` of `module` (all, if ""), or only the attributes `asked` of that."""
+    """An import of `name` from `module` (of all if ""), or only of the attributes `asked` of that name."""
 
     module: str
     name: str = ""
@@ -25,11 +25,12 @@ class Import(NamedTuple):
 
 
 def modules_reached(starts: Iterable[str] = (), source: str = "", house: Path = HOUSE) -> dict[str, Path]:
-    """The modules of the house that some modules, or a text, reach by import, and their files.
+    """The modules of `PACKAGES` that some modules, or a source text, import directly or not, and their files.
 
-    Imports in functions count, those for types alone do not. A package's `__init__` is looked through: of
-    what it takes from elsewhere, also for types (its lazy names), only names that are asked for are followed,
-    and it counts itself where it defines the name, or all of it is asked for.
+    Imports inside functions count; imports under `if TYPE_CHECKING` do not. A package's `__init__` is not
+    followed as a whole. Of the names that it imports from elsewhere, also under `if TYPE_CHECKING` (its lazy
+    names), only used ones are followed. The `__init__` itself counts if it defines a used name, or if all of
+    the package is used.
     """
     found: dict[str, Path] = {}
     waiting = [Import(start) for start in starts] + list(_imports(source, ""))
@@ -41,7 +42,7 @@ def modules_reached(starts: Iterable[str] = (), source: str = "", house: Path = 
             continue
         seen.add(one)
         file, inner_file = file_of(one.module, house), file_of(inner, house)
-        elsewhere: list[Import] = []  # what the package means by the name, which may also be a module's
+        elsewhere: list[Import] = []  # where the package takes the name from, which a module may share
         if one.name and file and _is_package(file):
             own = _of_file(file, one.module, file.stat().st_mtime_ns)
             taken = [each._replace(asked=one.asked) for each in own if each.name == one.name]
@@ -59,7 +60,7 @@ def modules_reached(starts: Iterable[str] = (), source: str = "", house: Path = 
 
 
 def file_of(module: str, house: Path = HOUSE) -> Path | None:
-    """The file of a module or package; `None` if it is not of the house."""
+    """The file of a module or package; `None` if it is not in one of `PACKAGES`."""
     names = module.split(".")
     if names[0] not in PACKAGES:
         return None
@@ -79,10 +80,10 @@ def _of_file(file: Path, module: str, changed: int) -> tuple[Import, ...]:
 
 
 def _imports(text: str, package: str, typed: bool = False) -> Iterator[Import]:
-    """What a text imports: see `Import`. What a package names for types, it imports when asked for it."""
+    """The imports of a source text; `typed` includes those under `if TYPE_CHECKING` (lazy names)."""
     bound: list[tuple[str, Import]] = []
     asked: dict[str, set[str]] = {}
-    uses = Counter[str]()  # of a name, but for the attributes that are asked of it
+    uses = Counter[str]()  # uses of a name, other than as `name.attribute`
     for node in ast.walk(ast.parse(text)) if typed else _run(ast.parse(text)):
         if isinstance(node, ast.Import):
             bound += [(alias.asname or alias.name, Import(alias.name)) for alias in node.names]
@@ -101,7 +102,7 @@ def _imports(text: str, package: str, typed: bool = False) -> Iterator[Import]:
 
 
 def _run(tree: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a tree, less what stands under `if TYPE_CHECKING`."""
+    """The nodes of a tree without those under `if TYPE_CHECKING`."""
     for node in ast.iter_child_nodes(tree):
         if not (
             isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"

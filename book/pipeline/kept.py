@@ -1,4 +1,4 @@
-"""What an earlier build left: taken as it is if nothing changed it since; made again if something did."""
+"""Check the files of an earlier build: unchanged ones are reused, damaged ones are removed and made again."""
 
 import json
 import os
@@ -13,44 +13,44 @@ from attnlib.places import CheckpointError, in_words, sha256_of
 from book.sealing import is_sealed, read_sealed, sealed
 
 MINUTE = 60
-"""Seconds that the clocks of two machines may differ, of which one keeps the files of the other."""
+"""Seconds by which the clock of a file server may differ from this machine's."""
 
 
 def describing(run: Mapping[str, Any], left: Iterable[Path]) -> str:
-    """How a run went, as JSON that also knows the bytes of every file that it left."""
+    """The description of a run as JSON, with a checksum of every file that the run left."""
     return json.dumps(sealed({**run, "files": {path.name: sha256_of(path) for path in left}}), indent=1)
 
 
 def runs_of(build: Path) -> list[dict[str, Any]]:
-    """How every run of a build went."""
+    """The descriptions of all runs of a build."""
     return [read_sealed(path) for path in sorted((build / "runs").glob("*.json"))]
 
 
 def discard_damaged(build: Path) -> list[str]:
-    """Remove all that is left of a chapter where a part of it is damaged; says of each what was wrong."""
+    """Remove all files of each chapter that has a damaged one; returns a line per chapter on the damage."""
     said = []
     for run in sorted((build / "runs").glob("*.json")):
         _, notebook, results = _left_of(build, run.stem)
         try:
-            # Snakemake leaves a file of its own in a folder, whose name begins with a dot.
+            # Files whose names begin with a dot are left out: Snakemake puts one of its own into the folder.
             _check(run, [notebook, *(path for path in results.rglob("[!.]*") if path.is_file())])
         except (ValueError, OSError) as error:
             _remove(build, run.stem)
-            # Or Snakemake would see pages that are newer than all else, and nothing to be done.
+            # Otherwise Snakemake would see pages that are newer than all other files, and do nothing.
             (build / "reproduced.txt").unlink(missing_ok=True)
             said.append(f"{run.stem} is made again: {error}")
     return said
 
 
 def discard_others(build: Path, chapters: Collection[str]) -> None:
-    """Remove what a build has of chapters that the book has no longer: they would be counted."""
+    """Remove the files of chapters that are no longer in the book, which would otherwise be counted."""
     for run in sorted((build / "runs").glob("*.json")):
         if run.stem not in chapters:
             _remove(build, run.stem)
 
 
 def _left_of(build: Path, chapter: str) -> tuple[Path, Path, Path]:
-    """How a chapter's run went, its notebook, and the folder of its records."""
+    """The paths of a chapter's run description, its notebook, and the folder of its records."""
     return build / f"runs/{chapter}.json", build / f"notebooks/{chapter}.ipynb", build / "results" / chapter
 
 
@@ -62,7 +62,7 @@ def _remove(build: Path, chapter: str) -> None:
 
 
 def say_damaged(build: Path) -> None:
-    """Remove it, and print what was wrong."""
+    """Remove the files of damaged chapters, and print what was wrong."""
     try:
         for line in discard_damaged(build):
             print(line, flush=True)
@@ -74,7 +74,7 @@ def _check(run: Path, left: Iterable[Path]) -> None:
     told = read_sealed(run)
     if not is_sealed(told):
         raise ValueError(f"{run} has no checksum")
-    if run.stat().st_mtime > time.time() + MINUTE:  # an edit made now would seem older than what it changes
+    if run.stat().st_mtime > time.time() + MINUTE:  # edits made now would seem older than the run
         raise ValueError(f"{run} is of a time to come: the clock was set back since")
     found = {path.name: sha256_of(path) for path in left}
     if wrong := sorted(name for name, _ in found.items() ^ told.get("files", {}).items()):

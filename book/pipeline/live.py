@@ -1,11 +1,11 @@
-"""`make lab` shows numbers in the text, as the pages do.
+"""Numbers and citations in the text of chapters that are open in `make lab`, as on the pages.
 
-A role that names a number of the run, `` {glue:text}`name:.2f` ``, means something to the book alone.
-JupyterLab (its extension jupyterlab-myst) asks the kernel for what stands in the role `eval`. So the server
-hands a chapter out with the one written as the other, and writes what is saved back as it was; and every
-kernel keeps what `glue` is given. Citations are handed out as links (`citations`). Files never hold anything
-but the book's own roles. What looks like a role that was handed out, and is the reader's own, is handed out
-with a blank more: `naming` undoes `asking`, whatever the text.
+Only the book understands a role that names a number of the run, `` {glue:text}`name:.2f` ``. JupyterLab's
+extension jupyterlab-myst lets the kernel evaluate the role `eval`. So the server rewrites the first role into
+the second when it opens a chapter, and back when it saves one; every kernel keeps the values given to `glue`.
+Citations become links (`citations`). Files only ever contain the book's own roles. If a reader's own text
+looks like a rewritten role, one blank is added when it is opened and removed when it is saved, so that
+`naming` inverts `asking` for every text.
 """
 
 import ast
@@ -27,7 +27,7 @@ _original = myst_nb.glue
 
 
 class Number:
-    """What a role shows: the number as the book writes it, or a dash while the run has not come to it."""
+    """The value of a role: the number as the book writes it, or a dash while no cell has glued it."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -45,18 +45,18 @@ def glued(role: str) -> Number:
 
 
 def keeping(name: str, variable: Any, display: bool = True) -> None:
-    """What stands in the place of `myst_nb.glue` in a live kernel."""
+    """Replaces `myst_nb.glue` in a live kernel: also keeps the value under its name."""
     _given[name] = variable
     _original(name, variable, display)
 
 
 def asking(text: str) -> str:
-    """The text with roles that ask the kernel, and with links in place of citations."""
+    """The text with roles that the kernel evaluates, and with links in place of citations."""
     return re.sub(f"{NUMBER.pattern}|{ASKED.pattern}", _asked, linked(text))
 
 
 def naming(text: str) -> str:
-    """The text with the book's own roles again."""
+    """The text with the book's own roles and citations again: the inverse of `asking`."""
     return cited(ASKED.sub(_named, text))
 
 
@@ -77,19 +77,19 @@ def _named(found: re.Match[str]) -> str:
 
 
 class Chapters(LargeFileManager):
-    """Hands chapters out with roles that a live notebook understands."""
+    """A contents manager that opens chapters with roles that a live notebook understands."""
 
     def get(self, path: str, *given: Any, **how: Any) -> dict[str, Any]:
-        """A file or folder, as JupyterLab is to see it."""
+        """A file or folder, with roles rewritten for JupyterLab."""
         return _changed(super().get(path, *given, **how), asking)
 
     def save(self, model: dict[str, Any], path: str = "") -> dict[str, Any]:
-        """Writes a file as the book is to have it."""
+        """Writes a file with the book's own roles."""
         return super().save(_changed(model, naming), path)
 
 
 def _changed(model: dict[str, Any], change: Callable[[str], str]) -> dict[str, Any]:
-    """A notebook or a chapter's text with other roles; anything else as it is."""
+    """A model whose Markdown went through `change`; models of other files are returned as they are."""
     content = model.get("content")
     if model.get("type") == "notebook" and content:
         for cell in content["cells"]:

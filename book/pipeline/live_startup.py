@@ -1,7 +1,7 @@
-"""What IPython runs at the start of every kernel of `make lab` (PYTHONSTARTUP)."""
+"""A script that IPython runs at the start of every kernel of `make lab` (PYTHONSTARTUP)."""
 
 import myst_nb
 
-from book.pipeline.live import glued, keeping  # noqa: F401 - the text asks for `glued`
+from book.pipeline.live import glued, keeping  # noqa: F401 - roles in the text call `glued`
 
 myst_nb.glue = keeping

@@ -1,12 +1,12 @@
-"""A chapter that papermill has run, as a page like the book's: `make page FILE=out.ipynb`.
+"""Render a chapter that papermill has run as a page like the book's: `make page FILE=out.ipynb`.
 
 `python -m book.pipeline.page OUT.ipynb [-o FOLDER]`
 
-Who writes a chapter names the chapter itself, `make page FILE=notebooks/X.ipynb`: its text as it is now, with
-the outputs of the built book, so that nothing is run.
+The author of a chapter can name the chapter itself, `make page FILE=notebooks/X.ipynb`. The page then has the
+current text and the outputs of the built book, so nothing is executed.
 
-Numbers stand in the sentences. Where a built book has the same chapter, numbers that differ from it are
-marked, with the book's own struck out beside them. The page opens from disk, with no network.
+Numbers appear in the sentences. If a built book has the same chapter, numbers that differ from the book's are
+marked, and the book's numbers are struck out beside them. The page opens from disk, without a network.
 """
 
 import argparse
@@ -31,7 +31,7 @@ from book.pipeline.roles import NUMBER, glued, name_and_format, written
 
 TITLE = re.compile(r"^# (.+)$", re.MULTILINE)
 LINK = re.compile(r"\[([^\]]+)\]\((/[^)\s]+)\)|\{doc\}`([^`<]*?)\s*(?:<)?(/[\w/]+)>?`")
-"""To another page: words and address, as MyST and as Sphinx write it."""
+"""A link to another page, in the syntax of MyST or of Sphinx: its words and its address."""
 
 WITH = ("book/glossary", "book/references")
 """The pages that a chapter's words and citations lead to."""
@@ -55,15 +55,16 @@ No number is marked: there is no built book to compare this run with. `make book
 
 
 class NoChapterError(Exception):
-    """A notebook of which no page can be made; the message says why."""
+    """No page can be made of a notebook; the message says why."""
 
 
 class Beside(NamedTuple):
-    """A run of the same chapter that came with a built book.
+    """A run of the same chapter in a built book, with which the page is compared.
 
     Attributes:
-        numbers: what its cells glued, by name.
-        tables: the numbers of its tables: by name, and by a row's words and the column.
+        path: the executed notebook.
+        numbers: the numbers that its cells glued, by name.
+        tables: the numbers of each table, by the table's name; the keys are a row's words and the column.
     """
 
     path: Path
@@ -72,7 +73,7 @@ class Beside(NamedTuple):
 
 
 def make_page(executed: Path, folder: Path) -> Path:
-    """Renders a chapter that was run, in a folder that is replaced by the finished pages."""
+    """Renders a chapter that was run, and replaces `folder` by the finished pages; returns the page."""
     from book.pipeline.stage import render, write_out  # seconds
 
     notebook = read(executed)
@@ -101,7 +102,7 @@ def read(executed: Path) -> nbformat.NotebookNode:
 
 
 def with_outputs(notebook: nbformat.NotebookNode, chapter: Path) -> nbformat.NotebookNode:
-    """A chapter's text with the cells of code that a built book has run, where their code is the same."""
+    """A chapter's text with the code cells that a built book has run; raises if their code differs."""
     built = max(Path("build").glob(f"*/notebooks/{chapter.name}"), key=os.path.getmtime, default=None)
     if built is None:
         raise NoChapterError(f"{chapter} holds no outputs: run it first, by papermill or by `make book`")
@@ -125,7 +126,7 @@ def with_outputs(notebook: nbformat.NotebookNode, chapter: Path) -> nbformat.Not
 
 
 def chapter_of(notebook: nbformat.NotebookNode) -> str:
-    """The chapter that a notebook is a run of, by its title."""
+    """The name of the chapter whose title a notebook has."""
     of_chapters = {
         title(nbformat.read(path, as_version=4)): path.stem for path in Path("notebooks").glob("*.ipynb")
     }
@@ -142,7 +143,7 @@ def title(notebook: nbformat.NotebookNode) -> str:
 
 
 def lay_out(notebook: nbformat.NotebookNode, chapter: str, stage: Path, beside: Beside | None = None) -> None:
-    """A source tree of one chapter, and of the pages that its words lead to."""
+    """Writes a source tree with one chapter, the glossary and the references into `stage`."""
     shutil.copytree("book", stage / "book", ignore=NOT_PROSE)
     toc = yaml.safe_load(Path("_toc.yml").read_text(encoding="utf-8"))
     document = f"notebooks/{chapter}"
@@ -163,7 +164,7 @@ def lay_out(notebook: nbformat.NotebookNode, chapter: str, stage: Path, beside: 
 
 
 def config(number: int | None) -> dict[str, Any]:
-    """The book's configuration, with figures counted as on the chapter's page in the book."""
+    """The book's configuration, with figures numbered as on the chapter's page in the book."""
     own: dict[str, Any] = yaml.safe_load(Path("_config.yml").read_text(encoding="utf-8"))
     own["execute"] = {"execute_notebooks": "off"}
     sphinx = own["sphinx"]["config"]
@@ -175,21 +176,21 @@ def config(number: int | None) -> dict[str, Any]:
 
 
 def number_of(chapter: str, toc: Mapping[str, Any]) -> int | None:
-    """Which chapter of the book it is, counted over all parts whose chapters are."""
+    """The number of a chapter in the book, counted over all numbered parts; `None` if it has none."""
     counted = [name for part in toc["parts"] if "numbered" in part for name in documents(part)]
     document = f"notebooks/{chapter}"
     return counted.index(document) + 1 if document in counted else None
 
 
 def without_target(link: re.Match[str], there: set[str]) -> str:
-    """The words of a link to a page of the book that is not beside this one."""
+    """A link as it is if its page is in `there`, otherwise only the words of the link."""
     text, address, words, document = link.groups()
     named = re.sub(r"\.(ipynb|md)(#.*)?$", "", (address or document).lstrip("/"))
     return link[0] if named in there else text or words or f"*{named.rpartition('/')[2]}*"
 
 
 def nearest(notebook: nbformat.NotebookNode, chapter: str, executed: Path) -> Beside | None:
-    """Of other runs in built books, that with parameters most like a notebook's; None: no book is built."""
+    """The run in a built book with parameters most like a notebook's; `None` if no book is built."""
     own = parameters_of(notebook)
 
     def unlike(path: Path) -> int:
@@ -211,7 +212,7 @@ def nearest(notebook: nbformat.NotebookNode, chapter: str, executed: Path) -> Be
 
 
 def numbers_of(table: str) -> dict[tuple[str, ...], str]:
-    """The numbers of a table by its row's words and its column; none of rows that have the same words."""
+    """The numbers of a table by row words and column; rows with the same words as another are left out."""
     return {key: cell["text"] for key, cell in _cells(table).items()}
 
 
@@ -228,12 +229,12 @@ def _cells(table: str) -> dict[tuple[str, ...], re.Match[str]]:
 
 
 def words_of(row: str) -> tuple[str, ...]:
-    """What a row of a table is about: its cells that are no numbers."""
+    """The words of a row of a table, which identify the row: its cells that are not numbers."""
     return tuple(cell["text"] for cell in CELL.finditer(row) if not NUMERAL.match(cell["text"]))
 
 
 def mark_changed(notebook: nbformat.NotebookNode, beside: Beside | None) -> str:
-    """Marks numbers in the text that are not those of another run, which they then have beside them."""
+    """Marks numbers that differ from those of another run; returns the note that explains the marks."""
     if beside is None:
         return ALONE.format()
     own, old, both, changed = glued(notebook), beside.numbers, 0, 0
@@ -260,7 +261,7 @@ def mark_changed(notebook: nbformat.NotebookNode, beside: Beside | None) -> str:
 def mark_tables(
     notebook: nbformat.NotebookNode, old: Mapping[str, Mapping[tuple[str, ...], str]]
 ) -> tuple[int, int]:
-    """Marks numbers in tables likewise; how many, and how many were compared."""
+    """Marks numbers in tables likewise; returns how many were marked, and how many were compared."""
     both = changed = 0
 
     def marked(table: re.Match[str]) -> str:
@@ -271,7 +272,7 @@ def mark_tables(
             if before.get(key, cell["text"]) != cell["text"]:
                 changed += 1
                 new = CHANGED.format(role=cell["text"], old=before[key])
-                text = text.replace(cell[0], f"{cell['start']}{new}</td>")  # a cell says its row and column
+                text = text.replace(cell[0], f"{cell['start']}{new}</td>")  # its tag is unique
         return text
 
     for output in _outputs(notebook):
@@ -285,7 +286,7 @@ def _outputs(notebook: nbformat.NotebookNode) -> list[Any]:
 
 
 def is_finished(notebook: nbformat.NotebookNode) -> bool:
-    """Whether every cell of code was run."""
+    """Whether every code cell was run."""
     return all(
         cell.execution_count is not None
         for cell in notebook.cells

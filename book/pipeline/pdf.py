@@ -1,7 +1,6 @@
 """`python -m book.pipeline.pdf build/quick`: the whole book as one PDF, printed by Chromium.
 
-The executed chapters that the pages are made of are rendered once more, as one long page; explorers are
-printed as the picture that they show at first.
+The executed chapters are rendered once more, as one long page. Explorers are printed in their initial state.
 """
 
 import argparse
@@ -34,7 +33,7 @@ PAPER = {
 
 
 def chromium() -> str:
-    """Where Chromium is: what the variable CHROMIUM names, or the first of the usual names on the path."""
+    """The path of Chromium: the variable CHROMIUM, or the first of `NAMES` on the path."""
     found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
     if not found or not Path(found).exists():
         raise BookError(
@@ -45,7 +44,7 @@ def chromium() -> str:
 
 
 def launched(playwright: Playwright) -> Browser:
-    """Chromium in its sandbox; without, where the system has none to give: to root, or in a container."""
+    """Chromium in its sandbox, or without one where it cannot have one (as root, or in a container)."""
     how: dict[str, Any] = {"executable_path": chromium(), "args": FLAGS}
     try:
         return playwright.chromium.launch(chromium_sandbox=True, **how)
@@ -54,7 +53,7 @@ def launched(playwright: Playwright) -> Browser:
 
 
 def print_page(page_file: Path, target: Path) -> Path:
-    """Prints a page that lies on disk, mathematics and explorers drawn; returns the path of the PDF."""
+    """Prints a page on disk, with formulas and explorers drawn; returns the path of the PDF."""
     with sync_playwright() as playwright:
         browser = launched(playwright)
         page = browser.new_page(viewport={"width": WIDTH, "height": 1200}, color_scheme="light")

@@ -1,9 +1,9 @@
-"""Every captioned figure and table of a notebook that was run, as files.
+"""Write every captioned figure and table of a notebook that was run into files.
 
 `python -m book.pipeline.pictures OUT.ipynb FOLDER`
 
-A figure is NAME.svg, and NAME.dark.svg for dark pages; its numbers, or a table's, are NAME.csv, or NAME.npz
-where they are attention. NAME is that by which the pages refer to it.
+A figure becomes NAME.svg, and NAME.dark.svg for dark pages. Its numbers, or those of a table, become
+NAME.csv, or NAME.npz if they are attention. The pages refer to the figure or table by NAME.
 """
 
 import argparse
@@ -23,7 +23,7 @@ ENDS = {"image/svg+xml": ".svg", DARK: ".dark.svg", CSV: ".csv", NPZ: ".npz"}
 
 
 def pictures(notebook: Path) -> Iterator[tuple[str, bytes]]:
-    """The files' names and what is in them."""
+    """Yields the name and the content of each file."""
     try:
         cells = nbformat.read(notebook, as_version=4).cells
     except (nbformat.ValidationError, AttributeError) as error:  # JSON, but of something else

@@ -19,11 +19,11 @@ class ProfileError(ValueError):
 
 
 MOST_ALIASES = 16
-"""In a file: thirty would do to say a billion values."""
+"""The most aliases in a file: with thirty, nested aliases would expand to a billion values."""
 
 
 class _Loader(yaml.SafeLoader):
-    """Reads few aliases (`*name`), none inside what it names; and texts as names, none of them twice."""
+    """A safe loader that refuses many or recursive aliases (`*name`), and repeated or non-text names."""
 
     aliases = 0
 
@@ -77,12 +77,12 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def read_profile(path: Path, notebook: Path) -> dict[str, Any]:
-    """The parameters in a YAML file, every name of them one of the notebook's."""
+    """The parameters in a YAML file; raises `ProfileError` if the notebook does not have one of them."""
     return checked(read_yaml(path), notebook, path)
 
 
 def checked(given: Mapping[str, Any], notebook: Path, source: Path) -> dict[str, Any]:
-    """The same parameters, once every name is one of the notebook's."""
+    """The given parameters; raises `ProfileError` if the notebook does not have one of them."""
     names = parameters_of(notebook)
     for name in given:
         if name not in names:

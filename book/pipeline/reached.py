@@ -1,4 +1,4 @@
-"""What a chapter is made of, and why it is about to run: for the Snakefile, which only has to name files."""
+"""Helpers of the Snakefile: on which files a chapter depends, and why the chapter is about to run."""
 
 import functools
 import json
@@ -13,10 +13,10 @@ import yaml
 from book.pipeline.imports import modules_reached
 
 PLACES = "book/chapters/records/places.py"
-"""Run as a file: the packages around it would take seconds to import."""
+"""A module that is run as a file, because importing its packages would take seconds."""
 
 BESIDE = (".js", ".css", ".csv", ".wasm")
-"""What lies beside Python's files and makes pages, too."""
+"""Suffixes of files beside Python modules that also determine the pages."""
 
 TIME = re.compile(
     r"^#.*?([^#:,.;]*\b(?:second|minute|hour|day)s?\b(?: or two)?)", re.MULTILINE | re.IGNORECASE
@@ -26,7 +26,7 @@ TIME = re.compile(
 
 @functools.cache
 def files_reached(modules: tuple[str, ...] = (), notebook: str = "") -> list[str]:
-    """The files that modules, and a notebook's cells, reach by import, and with them the files `BESIDE`."""
+    """The files that modules and a notebook's cells import, directly or not, and files `BESIDE` them."""
     cells = json.loads(Path(notebook).read_bytes())["cells"] if notebook else []
     code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     source = "\n".join(
@@ -34,10 +34,10 @@ def files_reached(modules: tuple[str, ...] = (), notebook: str = "") -> list[str
     )
     try:
         modules_found = modules_reached(modules, source, Path.cwd())
-    except SyntaxError:  # which the chapter will say itself
+    except SyntaxError:  # the chapter reports it when it runs
         modules_found = modules_reached(modules, house=Path.cwd())
     found = {path.relative_to(Path.cwd()) for path in modules_found.values()}
-    rooms = {path.parent for path in found if len(path.parts) > 2}  # what lies in `attnlib` itself has none
+    rooms = {path.parent for path in found if len(path.parts) > 2}  # not `attnlib` itself
     beside = {path for room in rooms for path in room.rglob("*") if path.suffix in BESIDE}
     return sorted(map(str, found | beside))
 
@@ -53,17 +53,17 @@ def chapters_of(profile: str) -> list[str]:
 
 
 def needs(profile: str) -> dict[str, list[str]]:
-    """By chapter, those whose models it takes, and that are executed before it (`notebooks/needs.yaml`)."""
+    """By chapter, the chapters whose models it uses, which are executed first (`notebooks/needs.yaml`)."""
     declared, there = Path("notebooks/needs.yaml"), chapters_of(profile)
     told = yaml.safe_load(declared.read_text(encoding="utf-8")) if declared.exists() else {}
     return {name: sorted(set(told.get(name, [])) & set(there)) for name in there}
 
 
 def executed_first(profile: str) -> list[str]:
-    """The chapters to begin with, so that no core waits in the end.
+    """The chapters to begin with, so that no core is idle at the end.
 
-    They are the chapter that needs most others, which come before it, and those that take minutes by their
-    profile's comment while no other chapter waits for them.
+    They are the chapter that needs most others (which Snakemake then runs first), and the chapters that take
+    minutes by their profile's comment, need no other chapter, and are needed by none.
     """
     before = needs(profile)
     waiting = max(before, key=lambda name: len(before[name]), default="")
@@ -75,7 +75,7 @@ def executed_first(profile: str) -> list[str]:
 
 
 def about_to_run(jobs: Iterable[tuple[Any, Any]], profile: str) -> list[str]:
-    """A line for each chapter that is about to run: how long it took the last time, and why it runs."""
+    """A line for each chapter that is about to run: its expected time, and why it runs."""
     lines = []
     for job, reason in jobs:
         if job.rule.name == "notebook":

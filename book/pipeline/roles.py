@@ -1,4 +1,4 @@
-"""Numbers inside prose: the role `` {glue:text}`name:.2f` ``, and what cells glued under its name."""
+"""Numbers in prose: the role `` {glue:text}`name:.2f` ``, and the values that cells glued under its name."""
 
 import re
 from collections.abc import Collection
@@ -7,17 +7,17 @@ import nbformat
 from myst_nb.core.variables import format_plain_text
 
 NUMBER = re.compile(r"\{glue:text\}`([^`]+)`")
-"""The role; its group is the name, with a format behind a colon if there is one."""
+"""The role; its group is the name, followed by a colon and a format if there is one."""
 
 
 def name_and_format(role: str, names: Collection[str]) -> tuple[str, str]:
-    """What a role says; a name may hold colons itself."""
+    """The name and the format ("" if there is none) in a role; a name may itself contain colons."""
     name, colon, form = role.rpartition(":")
     return (role, "") if role in names or not colon else (name, form)
 
 
 def is_word(text: str, form: str) -> bool:
-    """Whether what was glued is a word ("never") where the format asks for a number."""
+    """Whether a glued value is a word ("never") although the format is one of numbers."""
     try:
         format_plain_text(text, form)
     except ValueError:
@@ -26,7 +26,7 @@ def is_word(text: str, form: str) -> bool:
 
 
 def written(text: str, form: str) -> str:
-    """A number as the book writes it; a word is that word, whatever its format."""
+    """A number in its format, as the book writes it; a word is returned without its quotation marks."""
     return text.strip("'\"") if is_word(text, form) else format_plain_text(text, form)
 
 

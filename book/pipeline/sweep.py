@@ -1,6 +1,6 @@
 """`python -m book.pipeline.sweep FILE`: many runs of one chapter, and one table.
 
-The file says which chapter, what all runs share, and the lists::
+The file names the chapter, the parameters that all runs share, and lists of values::
 
     chapter: rasp_languages
     profile: quick                  # optional: smoke, quick or paper, or another file beside these
@@ -9,18 +9,18 @@ The file says which chapter, what all runs share, and the lists::
       language: [sort, reverse]
       seeds: [[0], [1], [2]]
 
-or, in place of lists, its runs one by one, each with what it is of, the minutes of a core that it takes, and
-its own profile and parameters::
+In place of lists it can name its runs one by one. Each has a description (`of`), and may have the minutes of
+one core that it takes, its own profile and its own parameters::
 
-    record: true                    # optional: keep what comes out among the records of the book
+    record: true                    # optional: keep the results among the records of the book
     runs:
       - of: dyck6, three seeds
         minutes: 6
         parameters: {language: dyck6_ptf, seeds: [0, 1, 2]}
 
 Each run is a job of the Snakefile and leaves its executed notebook and its record under
-`build/sweeps/<file>/`; what is there already is not run again. With `record`, nor is what `results/` holds a
-record of, and records are copied there as their runs end.
+`build/sweeps/<file>/`; finished runs are not repeated. With `record`, runs that have a record in `results/`
+are not repeated either, and new records are copied there as their runs end.
 """
 
 import argparse
@@ -49,13 +49,13 @@ from .kept import say_damaged
 from .profiles import ProfileError, checked, read_profile, read_yaml
 
 KEEPING = 5.0
-"""Seconds between two looks for runs that have ended."""
+"""Seconds between two checks for runs that have ended."""
 
 MOST_RUNS = 10_000
-"""Of one sweep: a run takes a minute or more, so many a week."""
+"""The most runs of one sweep: at a minute each, they take a week."""
 
 ELSEWHERE = {"--profile", "--workflow-profile", "--executor", "-e"}
-"""Snakemake's options that may have runs made on other machines."""
+"""Snakemake's options that may execute runs on other machines."""
 
 SAID = {"chapter", "profile", "parameters", "lists", "runs", "record"}
 SAID_OF_A_RUN = {"of", "minutes", "profile", "parameters"}
@@ -66,8 +66,9 @@ class Planned:
     """One run of a sweep.
 
     Attributes:
-        shown: what tells it from the others, in the columns of the table.
-        minutes: of one core that it takes; 0 where the file does not say.
+        parameters: the parameters that the file sets for the run, by name.
+        shown: the columns of the table that distinguish this run from the others.
+        minutes: how long the run takes on one core; 0 if the file does not say.
     """
 
     parameters: dict[str, Any]
@@ -77,7 +78,7 @@ class Planned:
 
 @dataclass(frozen=True)
 class Sweep:
-    """What a file asks for: runs of a chapter, by name, and whether records are kept in `results/`."""
+    """The content of a sweep's file: runs of a chapter, by name, and whether records go to `results/`."""
 
     chapter: str
     runs: dict[str, Planned]
@@ -85,7 +86,7 @@ class Sweep:
 
 
 def planned(path: Path) -> Sweep:
-    """What a file asks for."""
+    """The sweep that a file describes; raises `ProfileError` if the file is not valid."""
     told = read_yaml(path)
     if unknown := told.keys() - SAID:
         raise ProfileError(
@@ -119,7 +120,7 @@ def planned(path: Path) -> Sweep:
 
 
 def _parameters_of(told: Mapping[str, Any], chapter: str, path: Path) -> dict[str, Any]:
-    """The parameters of a profile, where one is named, and those that stand beside it."""
+    """The parameters of the profile, if one is named, overridden by those given under `parameters`."""
     given, notebook = told.get("parameters") or {}, Path(f"notebooks/{chapter}.ipynb")
     if not isinstance(given, dict):
         raise ProfileError(f"{path}: parameters should map names to values; got {given!r}")
@@ -154,7 +155,7 @@ def name_of(chapter: str, parameters: Mapping[str, Any]) -> str:
 
 
 def refuse_impossible(chapter: str, runs: Iterable[Planned], here: bool = False) -> None:
-    """Refuse runs if their chapter has a class, and that cannot run with the parameters of one of them."""
+    """Raise `ProfileError` if the chapter's class, where it has one, refuses the parameters of a run."""
     from book.chapters.demands import of_another_machine, unsaid  # seconds, as they load torch
     from book.chapters.refusals import ParameterError
     from book.chapters.storing import all_chapters, defaults_of
@@ -179,9 +180,9 @@ def _first_of(runs: Sequence[str]) -> str:
 
 
 def recorded(sweep: Sweep) -> dict[str, str]:
-    """Those of the runs that `results/` has a record of, with the record's name.
+    """The name of the record in `results/` by run, for the runs that have one.
 
-    A parameter that came after the record counts with the notebook's own value.
+    A parameter that the notebook did not have yet when the record was made counts as its default value.
     """
     from book.chapters.demands import of_another_machine  # seconds, as they load torch
     from book.chapters.refusals import ParameterError
@@ -193,20 +194,20 @@ def recorded(sweep: Sweep) -> dict[str, str]:
         return kind.checked({**own, **given}).told
 
     found = dict[str, str]()
-    with of_another_machine():  # whether a record is of a run is the same everywhere
+    with of_another_machine():  # whether a record belongs to a run does not depend on this machine
         asked = {name: whole(run.parameters) for name, run in sweep.runs.items()}
         for path in sorted(Path("results", sweep.chapter).glob("*.parquet")):
             told = read_sealed(path.with_suffix(".json"))["parameters"]
-            with suppress(ParameterError):  # what can no longer be asked for is no run of today's
+            with suppress(ParameterError):  # parameters that are no longer accepted match no run
                 kept = whole({key: value for key, value in told.items() if key in own})
                 found |= {name: path.stem for name, each in asked.items() if each == kept}
     return found
 
 
 def keep_records(build: Path, chapter: str, runs: Iterable[str]) -> None:
-    """Copy the records of those runs to `results/`: provenance and rows, as they are.
+    """Copy the records of `runs` from a build to `results/`: provenance and rows, unchanged.
 
-    What is recorded already is not for `runs`: since it was copied, it may have been amended, or stamped.
+    Do not pass runs that `results/` has already: their records may have been amended or stamped since.
     """
     folder = Path("results", chapter)
     for run in runs:
@@ -217,13 +218,13 @@ def keep_records(build: Path, chapter: str, runs: Iterable[str]) -> None:
 
 
 def is_done(build: Path, run: str, since: float = 0.0) -> bool:
-    """Whether a run has come to its end, since a time in seconds."""
+    """Whether a run has ended, at or after the time `since` (seconds since the epoch)."""
     end = build / f"runs/{run}.json"
     return end.exists() and end.stat().st_mtime >= since
 
 
 def has_recorded(build: Path, chapter: str, run: str, since: float) -> bool:
-    """Whether a run wrote its record since a time in seconds: if it then failed, its numbers are there."""
+    """Whether a run wrote its record at or after the time `since`, even if the run failed afterwards."""
     from book.chapters.records.runs import read  # seconds, and only where something was written
 
     for rows in (build / "results" / run / chapter).glob("*.parquet"):
@@ -248,7 +249,7 @@ def run_and_keep(
                 for run in set(runs) - kept
                 if is_done(build, run, started) or has_recorded(build, chapter, run, started)
             }
-            with suppress(OSError, CheckpointError):  # a full disk, say: tried again, and told at the end
+            with suppress(OSError, CheckpointError):  # a full disk, say: tried again, and reported at the end
                 keep_records(build, chapter, new)
                 kept |= new
     return process.returncode
@@ -261,12 +262,12 @@ def lay_out(build: Path, sweep: Sweep) -> None:
         text = yaml.safe_dump(run.parameters, sort_keys=False)
         if (
             not file.exists() or file.read_text(encoding="utf-8") != text
-        ):  # a newer file would be a reason to run again
+        ):  # a newer file would make Snakemake run it again
             write_whole(file, text)
 
 
 def table(build: Path, sweep: Sweep, before: Mapping[str, str], made: Collection[str]) -> pd.DataFrame:
-    """The rows of every run's record, with what tells the runs apart in front."""
+    """The rows of every run's record, after columns that distinguish the runs."""
     from book.chapters.records.runs import read, read_all  # seconds, and only needed once the runs are done
 
     tables = []
@@ -288,7 +289,7 @@ def table(build: Path, sweep: Sweep, before: Mapping[str, str], made: Collection
 
 
 def said_before(sweep: Sweep, before: Mapping[str, str], left: Collection[str]) -> str:
-    """What is about to be run, in a line."""
+    """A line on what is about to be run."""
     minutes = sum(sweep.runs[name].minutes for name in left)
     known = f", about {minutes:.0f} minutes of one core" if minutes else ""
     kept = f", {len(before)} recorded already" if before else ""
@@ -296,16 +297,16 @@ def said_before(sweep: Sweep, before: Mapping[str, str], left: Collection[str]) 
 
 
 def main() -> int:
-    """Do what is left of a sweep; returns the exit status. What goes wrong with files is told in a line."""
+    """Make the missing runs of a sweep; returns the exit status. An error with files prints one line."""
     try:
         return do_what_is_left()
     except (OSError, ValueError, CheckpointError) as error:
-        print(error, file=sys.stderr)  # what has ended lies in `build`, for the next call to keep
+        print(error, file=sys.stderr)  # runs that ended are in `build`: the next call keeps them
         return 1
 
 
 def do_what_is_left() -> int:
-    """Make the runs that are missing, then write the table of all runs; return the exit status."""
+    """Make the runs that are missing, then write the table of all runs; returns the exit status."""
     parser = argparse.ArgumentParser(description="Run a chapter with every combination of some parameters.")
     parser.add_argument("file", type=Path, help="says which: see book/pipeline/sweep.py")
     parser.add_argument("--cores", type=cores, default=2, help="runs side by side")
@@ -332,7 +333,7 @@ def do_what_is_left() -> int:
     print(said_before(sweep, before, left), flush=True)
     lay_out(build, sweep)
     targets = [f"{build}/runs/{name}.json" for name in left]
-    quiet = ["--quiet", "rules", "host"]  # what is left is how many runs of how many are done
+    quiet = ["--quiet", "rules", "host"]  # Snakemake then prints only how many runs are done
     end_in_order()
     command = making(targets, args.cores, *quiet, *extra)
     recording = left if sweep.record and not is_dry(extra) else []
@@ -342,7 +343,7 @@ def do_what_is_left() -> int:
         return status
     done = [name for name in sweep.runs if name in before or is_done(build, name)]
     made = {name for name in left if name in done or has_recorded(build, sweep.chapter, name, started)}
-    keep_records(build, sweep.chapter, made.intersection(recording))  # those, too, that had ended before
+    keep_records(build, sweep.chapter, made.intersection(recording))  # also runs that ended before this call
     found = table(build, sweep, before, made)
     write_whole(build / "table.csv", found.to_csv(index=False))
     print(f"{len(done)} of {len(sweep.runs)} runs done; {len(found)} rows in {build}/table.csv")

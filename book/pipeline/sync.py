@@ -1,8 +1,8 @@
 """`python -m book.pipeline.sync`: bring every chapter's notebook and text together; `make sync` runs it.
 
-Jupytext takes the newer of the two files whole, so an edit of the older one is lost. Here nothing is changed
-where both were edited and say different things; both are named. What both said before is known from the last
-commit in which they agreed, and from the last time that they were brought together.
+Jupytext copies the newer of the two files over the older, so an edit of the older file is lost. If both files
+of any pair were edited and differ, `sync` names the pair and changes nothing. It recognises an edit by
+comparing a file with the last commit in which both agreed, and with the state after the last `sync`.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from jupytext.cli import jupytext as run_jupytext
 from .execute import write_whole
 
 TOGETHER = Path("build/synced.json")
-"""What each pair said when it was last brought together, as a hash."""
+"""A hash of the content of each pair when it was last synchronised."""
 
 TODO = """\
 Nothing was changed. Move one file of each pair that is named out of the project, and run `make sync` again:
@@ -39,7 +39,7 @@ def pairs() -> list[tuple[Path, Path]]:
 
 
 def said_by(path: Path, content: bytes | None = None) -> str:
-    """What a notebook or a text says: a hash of its cells and settings, not of its outputs."""
+    """A hash of the cells and settings of a notebook or a text, without outputs."""
     read = path.read_bytes() if content is None else content
     try:
         notebook = jupytext.reads(read.decode(), fmt="ipynb" if path.suffix == ".ipynb" else "md:myst")
@@ -55,9 +55,9 @@ def committed(path: Path, commit: str) -> bytes | None:
 
 
 def said_in_git(pair: tuple[Path, Path]) -> str | None:
-    """What both files of a pair said in the last commit in which they agreed; `None` if it is not found.
+    """The hash of a pair's content in the last commit in which both files agreed; `None` if there is none.
 
-    An edit may have been committed in one of them alone: in that commit they differ.
+    Commits in which the files differ are skipped: an edit of one file alone may have been committed.
     """
     for commit in (_git("log", "--format=%H", "-20", "--", *map(str, pair)) or b"").decode().split():
         then = [committed(path, commit) for path in pair]
@@ -78,7 +78,7 @@ def _git(*words: str) -> bytes | None:
 
 
 def sync() -> int:
-    """Bring all pairs together, or none; returns the exit status."""
+    """Synchronise all pairs, or none if one is refused; returns the exit status."""
     together = json.loads(TOGETHER.read_text("utf-8")) if TOGETHER.exists() else {}
     ahead, refused = list[Path](), list[str]()
     for pair in pairs():
@@ -98,7 +98,7 @@ def sync() -> int:
         print(*refused, TODO, sep="\n", file=sys.stderr)
         return 1
     for path in ahead:
-        os.utime(path)  # the one that was edited counts, whichever was touched later
+        os.utime(path)  # so that Jupytext takes the edited file for the newer one
     if status := _jupytext():
         return status
     write_whole(TOGETHER, json.dumps({text.stem: said_by(text) for _, text in pairs()}))
@@ -111,7 +111,7 @@ def _jupytext() -> int:
 
 
 def main() -> int:
-    """What the command line does; returns the exit status."""
+    """Run the command line; returns the exit status."""
     argparse.ArgumentParser(description="Bring every chapter's notebook and text together.").parse_args()
     return sync()
 

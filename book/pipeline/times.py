@@ -1,6 +1,6 @@
-"""Times, in which no two builds are alike: they stand on the status page, so that no other page differs.
+"""Measured times on the status page. They differ between builds, so no other page contains them.
 
-What a chapter's cell tagged `times` shows goes there, too; in its place the chapter has a link.
+The output of a chapter's cell tagged `times` moves there, too; in its place the chapter has a link.
 """
 
 import re
@@ -15,7 +15,7 @@ from nbformat.v4 import new_markdown_cell
 
 TAG = "times"
 NAME = re.compile(r'<b id="[a-z0-9-]+">[^<]*</b> ')
-"""Of a figure or table: on the status page it has neither its name nor a number."""
+"""The name before a caption, which is removed: on the status page figures and tables have no number."""
 
 LINK = (
     "*Times measured in this build are on the [status page](../book/status.md#times-measured-by-chapters).*"
@@ -33,7 +33,7 @@ COLUMNS = {
 
 
 def set_apart(notebook: nbformat.NotebookNode) -> str:
-    """Take what cells tagged `times` show out of a notebook, with a link in its place; returns it as HTML."""
+    """Replace the outputs of cells tagged `times` in a notebook by a link; returns the outputs as HTML."""
     cells, shown = [], []
     for cell in notebook.cells:
         cells.append(cell)
@@ -46,7 +46,7 @@ def set_apart(notebook: nbformat.NotebookNode) -> str:
 
 
 def copy_without_times(executed: Path, target: Path) -> str:
-    """Copy an executed chapter; returns what it timed, as HTML."""
+    """Copy an executed chapter without its measured times; returns these as HTML."""
     notebook = nbformat.read(executed, as_version=4)
     shown = set_apart(notebook)
     nbformat.write(notebook, target)
@@ -54,24 +54,24 @@ def copy_without_times(executed: Path, target: Path) -> str:
 
 
 def run_times(runs: Iterable[Mapping[str, Any]]) -> str:
-    """A row per chapter: how long it took to execute, and where; as HTML."""
+    """An HTML table with a row per chapter: how long it took to execute, and on which machine."""
     rows = pd.DataFrame(
         [{name: escape(str(run[column])) for column, name in COLUMNS.items()} for run in runs]
     )
     rows["chapter"] = rows["chapter"].map(_link)
     table = rows.to_html(index=False, border=0, classes="table", justify="unset", escape=False)
-    # As the theme has its own tables: a wide one scrolls inside a narrow page.
+    # The theme wraps its own tables like this: a wide table scrolls inside a narrow page.
     return f'<div class="pst-scrollable-table-container" tabindex="0">\n{table}\n</div>'
 
 
 def chapter_times(shown: Mapping[str, str]) -> str:
-    """What the chapters timed, as HTML under their names."""
+    """The times that chapters measured, as HTML, under the chapters' names."""
     parts = (f"<h3>{_link(name)}</h3>\n{html}" for name, html in shown.items() if html)
     return '<div class="cell_output">\n{}\n</div>'.format("\n".join(parts))
 
 
 def beside(page: Path, name: str, html: str) -> str:
-    """Write HTML beside a page of the stage; returns the MyST that shows it, the same in every build."""
+    """Write HTML into a file beside a page of the stage; returns the MyST that includes the file."""
     page.with_name(name).write_text(html, encoding="utf-8")
     return f"```{{raw}} html\n:file: {name}\n```"
 

@@ -1,6 +1,6 @@
 """The last section of a chapter's page: the reader's own runs of it, if there are any.
 
-It is made when the pages are, not when the chapter is executed: a run of one's own changes nothing else.
+The section is added when pages are rendered, not when a chapter is executed, so own runs change nothing else.
 """
 
 from pathlib import Path

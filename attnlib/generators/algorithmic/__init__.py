@@ -1,4 +1,4 @@
-"""The six algorithmic tasks: texts whose answer an algorithm gives, and where that algorithm looks.
+"""The six algorithmic tasks: texts whose answer an algorithm computes, and where that algorithm looks.
 
 Source: Spiegel, Štefánik, Kadlčík and Kuchař 2025, *Attend or Perish: Benchmarking Attention in Algorithmic
 Reasoning*, section 3.
@@ -41,16 +41,16 @@ TASKS: dict[str, type[AlgorithmicGenerator]] = {
     "value_assignment": ValueAssignmentGenerator,
     "flip_flop": FlipFlopGenerator,
 }
-"""The generators by the names that chapters know them by."""
+"""The generators by the names that chapters use."""
 
 
 def task(name: str, tokenizer: Any, **settings: Any) -> AlgorithmicGenerator:
-    """A task's generator by the task's name.
+    """The generator of the task with this name.
 
     Args:
         name: one of `TASKS`.
         tokenizer: see `AlgorithmicGenerator`.
-        **settings: of the generator.
+        **settings: further arguments of the generator.
     """
     check_one_of(TASKS, task=name)
     return TASKS[name](tokenizer=tokenizer, **settings)

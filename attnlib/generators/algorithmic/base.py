@@ -1,4 +1,4 @@
-"""What the six tasks have in common: drawing, splitting, tokens, reference, batches."""
+"""The base class of the six tasks: drawing texts, splits, tokens, reference attention, batches."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from attnlib.generators.order import chunks
 from attnlib.generators.splits import in_split, known_split
 
 CHUNK = 256
-"""Samples are drawn so many at a time. Another number would be another random sequence."""
+"""The number of samples that are drawn at a time. Changing it changes the random sequence."""
 
 LONGEST = 2**15
-"""Characters that a text may have, at most: four times what the book's language model reads."""
+"""The largest number of characters in a text: four times what the book's language model reads."""
 
 CELLS = 2**24
-"""Masks of so many cells, at most, are made at a time (unless one sample has more)."""
+"""The largest number of mask cells made at a time (unless a single sample has more), to bound memory."""
 
 
 class TooFewTexts(ValueError):
@@ -43,43 +43,43 @@ class TooFewTexts(ValueError):
 
 
 class AlgorithmicGenerator(ABC):
-    """Texts of a task whose answer an algorithm gives, with where that algorithm looks.
+    """Base class: texts of a task whose answer an algorithm computes, with the keys this algorithm needs.
 
-    Tokens are `head` + prompt + `middle` + answer + `tail`: in front the beginning-of-sequence token (if the
-    tokenizer has one), the instruction and the examples; behind it the end-of-sequence token; `middle` is
-    empty. In a chat all three come from the tokenizer's template, which brings its own special tokens.
+    Tokens are `head` + prompt + `middle` + answer + `tail`. `head` holds the beginning-of-sequence token (if
+    the tokenizer has one), the instruction and the examples; `middle` is empty; `tail` is the end-of-sequence
+    token. In a chat, the tokenizer's template, with its own special tokens, adds to all three.
     `input_ids` are all tokens but the last; `target_ids` are all but the first, `IGNORE` before the answer.
 
     The task's texts are encoded character by character, as in the original, with any Hugging Face tokenizer
-    that has a token for each character of the task's alphabet; another is refused. What stands around them is
-    encoded as ordinary text. A mark that SentencePiece puts in front of every text is left out of the former.
+    that has a token for each character of the task's alphabet (else `ValueError`), without the mark that
+    SentencePiece puts in front of every text. Everything around them is encoded as ordinary text.
 
-    `reference` has a 1 from the query that predicts a character (the token before it) to the keys that the
-    task's algorithm needs for it; each task's docstring says which. A row that the algorithm needs nothing
-    for (a separator, the end) has no 1. `evaluated` are all rows from the one that predicts the answer's
-    first token, and all columns from the question's first token.
+    `reference` is True from the query that predicts a character (the token before it) to the keys that the
+    task's algorithm needs for it; each task's docstring says which. A row for which the algorithm needs no
+    key (a separator, the end) is False. `evaluated` is True in all rows from the one that predicts the
+    answer's first token, and in all columns from the question's first token.
 
     With the same settings, sample *i* depends on `seed` and *i* only, in any process.
 
     Args:
-        tokenizer: any with a token for every character that the task needs.
-        seed: of the random sequence; each is of its own.
+        tokenizer: any Hugging Face tokenizer with a token for every character that the task needs.
+        seed: seed of the random sequence of samples.
         instruction: what to do, in words; the task's own by default.
-        few_shot_prompt: what to say before and after the examples.
-        few_shot_samples: texts of the task; the task's own by default. Each is followed by a new line.
-        use_instruction: whether the instruction is part of the samples.
-        use_few_shot: whether the examples are.
+        few_shot_prompt: texts before and after the examples.
+        few_shot_samples: example texts of the task; by default the task's own. A new line follows each.
+        use_instruction: whether samples include the instruction.
+        use_few_shot: whether samples include the examples.
         apply_chat_template: whether samples are chats of a user's message and a reply.
-        ignore_index: the target where nothing is to be predicted; losses and measures here know -100 only.
+        ignore_index: the target where nothing is to be predicted; this library's losses support only -100.
         generate_attn_labels: whether samples have a reference.
         as_published: label as the study's code did, errors included, to compare with its figures.
-        enlarged: whether the reference also has what the study leaves out of it, though the answer depends on
-            it. It changes something in tasks with `ENLARGES` only; their docstrings say what.
+        enlarged: whether the reference includes keys that the answer depends on but that the study leaves
+            out. This makes a difference in tasks with `ENLARGES` only; their docstrings explain it.
         split: "train", "valid" or "test", for texts of that split only; the task's own text decides (sums of
             the same numbers in another order are in the same split). `None` for all.
 
     Attributes:
-        longest: characters of the longest text that its settings allow, or a few more.
+        longest: an upper bound of a text's number of characters under these settings.
 
     Source: Spiegel, Štefánik, Kadlčík and Kuchař 2025, *Attend or Perish*, section 3.
     """
@@ -92,11 +92,11 @@ class AlgorithmicGenerator(ABC):
         "\nSome examples:\n",
         "\nSolve the next one in the same way:\n",
     )
-    """What to say before and after the examples."""
+    """Texts before and after the examples."""
     ENDS: ClassVar[bool] = True
     """Whether the model is to predict that the answer ends."""
     ENLARGES: ClassVar[bool] = False
-    """Whether the study leaves something out of the reference that the answer depends on."""
+    """Whether the study's reference lacks keys that the answer depends on."""
 
     def __init__(
         self,
@@ -144,47 +144,47 @@ class AlgorithmicGenerator(ABC):
 
     @property
     def cache_key(self) -> dict[str, Any]:
-        """All that decides its batches; the tokenizer by the ids that it gives."""
+        """All settings that determine the batches; the token ids stand for the tokenizer."""
         return {name: value for name, value in vars(self).items() if name not in ("tokenizer", "_latest")}
 
-    # ---- what a task brings ---------------------------------------------------------------------------
+    # ---- what a task defines --------------------------------------------------------------------------
 
     @abstractmethod
     def _draw(self, rng: np.random.Generator, n: int) -> Texts:
-        """So many texts, at random."""
+        """`n` random texts."""
 
     @abstractmethod
     def _read(self, text: str) -> Texts:
-        """The one right text that asks what `text` asks; `ValueError` if it asks nothing of the task."""
+        """The question of `text` with its right answer; `ValueError` if it is not a question of the task."""
 
     @abstractmethod
     def _pairs(self, texts: Texts) -> Pairs:
-        """The reference: positions of characters, of all texts."""
+        """The reference of all texts, as positions of characters."""
 
     @abstractmethod
     def _examples(self) -> list[str]:
-        """Texts for few-shot prompts and messages, in the form that the settings ask for."""
+        """Example texts for few-shot prompts and error messages, in the form that the settings require."""
 
     def _in_order(self, texts: Texts) -> Texts:
-        """The texts that decide the split of these: one for all that ask the same thing in another order."""
+        """The texts whose content decides the split: the same for questions that differ only in order."""
         return texts
 
     def _published_labels(self) -> Labels:
-        """What else is different in the study's labels."""
+        """The differences of the study's evaluated masks, for `as_published`."""
         return Labels()
 
     def _unlike(self, text: str, more: str = "") -> ValueError:
-        """The error for a text that asks nothing of the task."""
+        """The error for a text that is not of the task."""
         return ValueError(f"a text of {self.NAME} is like {self._examples()[0]!r}{more}; got {text!r}")
 
     def _redrawn(self, text: str, keys: Sequence[int], rng: np.random.Generator) -> str | None:
-        """The text with other characters at `keys`, its answer not yet right; here, of digits."""
+        """The text with other characters (here digits) at `keys` and a stale answer."""
         return with_others(text, dict.fromkeys(keys, DIGITS), rng)
 
     # ---- samples --------------------------------------------------------------------------------------
 
     def generate_samples(self) -> Iterator[AlgorithmicSample]:
-        """Samples without end, from the first at every call."""
+        """An endless stream of samples; each call starts again with the first."""
         for chunk in itertools.count():
             yield from self._samples(self._chunk(chunk))
 
@@ -195,10 +195,10 @@ class AlgorithmicGenerator(ABC):
     def annotate(self, text: str) -> AlgorithmicSample:
         """The sample of a text of the task that a person typed, without instruction, examples or chat.
 
-        The settings of how long samples are do not matter here; those of how they are written do.
+        The generator's limits of length do not apply here; its settings of the written form do.
 
         Raises:
-            ValueError: it is no text of the task, or its answer is wrong.
+            ValueError: the text is not of the task, or its answer is wrong.
         """
         texts = self._read(text)
         right = self._strings(texts)[0]
@@ -209,17 +209,16 @@ class AlgorithmicGenerator(ABC):
     def exchanged(
         self, text: str, place: int, keys: Sequence[int], rng: np.random.Generator
     ) -> AlgorithmicSample | None:
-        """A text as long as this one with other characters at `keys`, and so with another one at `place`.
+        """A counterfactual: a text of the same length with other characters at `keys` and at `place`.
 
-        What the answer was before `place` becomes what it has to be. So does everything before it in a
-        series: another number is another first number. In a table, a symbol is exchanged wherever the string
-        asks for it.
+        The rest of the answer becomes that of the new question. Some tasks must change more than `keys`: a
+        series needs another first number, and a table's symbol is replaced in the string too.
 
         Args:
-            text: of the task, right, without instruction, examples or chat.
-            place: the character of the answer that is to be another.
-            keys: characters that the task's algorithm needs for it.
-            rng: draws the others.
+            text: a right text of the task, without instruction, examples or chat.
+            place: index of the character of the answer that is to change.
+            keys: indices of the characters that the task's algorithm needs for it.
+            rng: draws the new characters.
 
         Returns:
             `None` if there is no such text, or none was found.
@@ -243,10 +242,10 @@ class AlgorithmicGenerator(ABC):
         """Samples as a data set of dictionaries, padded to the longest.
 
         Args:
-            samples: at least one.
+            samples: the samples, at least one.
             pad_token: the id of padding; the tokenizer's own by default.
-            ignore_index: the target where nothing is to be predicted, of padding and of the samples' own such
-                places; that of this generator by default.
+            ignore_index: the target of padding and wherever else nothing is to be predicted; this generator's
+                own by default.
         """
         samples = list(samples)
         padding = self._padding if pad_token is None else pad_token
@@ -262,11 +261,11 @@ class AlgorithmicGenerator(ABC):
         return collated(samples, self._padding, self.ignore_index)
 
     def batches(self, batch_size: int, reference: bool = False) -> Callable[[int], Batch]:
-        """The batch of every training step: step *s* has the samples from *s* `batch_size` on.
+        """The batch of every training step: step *s* has the samples from *s* × `batch_size` on.
 
         Args:
-            batch_size: how many samples.
-            reference: whether batches have reference and evaluated keys, which training does not need.
+            batch_size: number of samples per batch.
+            reference: whether batches have `reference` and `evaluated`, which training does not need.
         """
         check_at_least(1, batch_size=batch_size)
 
@@ -278,7 +277,7 @@ class AlgorithmicGenerator(ABC):
         return batch_at
 
     def in_batches(self, samples: Iterable[Sample], size: int = 64) -> list[Batch]:
-        """All samples once, in their order: what a model is evaluated on."""
+        """All samples once, in their order, in batches for evaluation."""
         samples = list(samples)
         return [self.batch(samples[part]) for part in chunks(len(samples), size)]
 
@@ -291,7 +290,7 @@ class AlgorithmicGenerator(ABC):
             yield self._chunk(chunk)[slice(max(start - first, 0), end - first)]
 
     def _chunk(self, chunk: int) -> Texts:
-        """The texts of samples `chunk` * CHUNK and the following; the latest chunk is kept."""
+        """The `CHUNK` texts from sample `chunk` * `CHUNK` on; the latest chunk is cached."""
         if self._latest is None or self._latest[0] != chunk:
             self._latest = chunk, self._drawn(chunk)
         return self._latest[1]
@@ -321,7 +320,7 @@ class AlgorithmicGenerator(ABC):
         return np.ascontiguousarray(points).view(f"<U{points.shape[1]}")[:, 0].tolist()
 
     def _samples(self, texts: Texts) -> Iterator[AlgorithmicSample]:
-        """Samples of the texts, as many at a time as `CELLS` allows."""
+        """The samples of the texts, made in parts as large as `CELLS` allows."""
         longest = (
             int(texts.lengths.max(initial=0)) + len(self._layout.head_ids) + len(self._layout.middle_ids)
         )
@@ -338,7 +337,7 @@ class AlgorithmicGenerator(ABC):
         return single_samples(said, laid, self.ignore_index, labels)
 
     def _laid(self, texts: Texts, reference: bool) -> tuple[Laid, Labels | None]:
-        """Texts with what stands around them and, if asked for, how their reference becomes masks."""
+        """Texts with everything around them as tokens and, if requested, how to make their masks."""
         labels = self._labels if reference and self.generate_attn_labels else None
         pairs = None if labels is None else self._pairs(texts)
         return lay(texts, pairs, self._ids, self._layout, self._padding), labels

@@ -23,12 +23,12 @@ class FlipFlopGenerator(AlgorithmicGenerator):
         w11i11f10w00r10
 
     Each command is a letter, a register and a bit: `w` writes the bit, `f` flips the register, `i` is
-    ignored; the bit after `f` and `i` means nothing. Registers start at 0. The last command, `r`, reads a
-    register, and its bit is the answer: here register 1 was written 1 and flipped, so it is 0.
+    ignored; the bit after `f` and `i` has no meaning. Registers start at 0. The last command, `r`, reads a
+    register, and its bit is the answer: here register 1 was set to 1 and then flipped, so it is 0.
 
     Reference: the query that predicts the answer looks at the register's digit in the last command (itself),
-    at the last `w` to that register (letter, register and bit), and at letter and register of every `f` of
-    that register since; without such a `w`, since the beginning. The end has no reference.
+    at the last `w` to that register (letter, register and bit), and at letter and register of every later `f`
+    of that register; without such a `w`, of every `f` of it. The end has no reference.
 
     Args:
         length: fewest and most commands, the last one (`r`) included.
@@ -66,7 +66,7 @@ class FlipFlopGenerator(AlgorithmicGenerator):
         return self._write(np.stack([letters, chosen, bits], axis=2), lengths, rng.integers(0, registers))
 
     def _write(self, commands: np.ndarray, lengths: np.ndarray, read: np.ndarray) -> Texts:
-        """Texts of commands [text command 3], as many as `lengths`, and the register that is read."""
+        """Texts of `commands` [text command 3], of which `lengths` count, and the registers to `read`."""
         n, most, _ = commands.shape
         letters, registers, bits = np.moveaxis(commands, 2, 0)
         number = np.arange(most)

@@ -42,10 +42,10 @@ class LongAdditionGenerator(AlgorithmicGenerator):
         33017+0239+09843=342511
 
     Reference: the query that predicts digit *i* of the sum looks at digit *i* of every number (at the zero
-    that stands there if it is padded; nowhere in a number that ends before). The digits that a carry comes
-    from are reference keys only if it is `enlarged`: those of the column below, and of further ones as long
-    as what a column hands on depends on what it is handed (of 7 + 2 it does, of 8 + 2 it does not). The end
-    has no reference.
+    there if it is padded; nowhere in a number that ends before). The digits that a carry comes from are
+    reference keys only with `enlarged`: those of the column below, and of lower ones as long as a column's
+    outgoing carry depends on its incoming one (in 7 + 2 it does, in 8 + 2 it does not). The end has no
+    reference.
 
     Args:
         length: fewest and most digits of a number; each has exactly the drawn number of digits.
@@ -92,7 +92,7 @@ class LongAdditionGenerator(AlgorithmicGenerator):
         return self._write(draw_digits(rng, sizes, self.length[1]), sizes)
 
     def _write(self, digits: np.ndarray, sizes: np.ndarray, width: int = 0) -> Texts:
-        """Texts of numbers [text number digit]; those of size 0 are not there."""
+        """Texts of numbers [text number digit] with `sizes` digits each; size 0 means no number."""
         n, most, longest = digits.shape
         columns = np.zeros((n, max(longest + len(str(most)), width)), dtype=np.int32)
         columns[:, :longest] = digits.sum(1, dtype=np.int32)
@@ -123,7 +123,7 @@ class LongAdditionGenerator(AlgorithmicGenerator):
         rows = np.column_stack([digits.reshape(-1, longest), sizes.ravel(), np.repeat(np.arange(n), most)])
         order = np.lexsort(rows.T)  # by text, then by size, then by digits, from the highest on
         ordered = digits.reshape(-1, longest)[order].reshape(digits.shape)
-        # numbers that are not there come first in this order; last, where `_draw` has them too
+        # missing numbers (size 0) sort first; reversed, they come last, as in `_draw`
         return self._write(ordered[:, ::-1], sizes.ravel()[order].reshape(n, most)[:, ::-1])
 
     def _pairs(self, texts: Texts) -> Pairs:
@@ -152,7 +152,7 @@ class LongAdditionGenerator(AlgorithmicGenerator):
 
 
 def _operands(texts: Texts) -> np.ndarray:
-    """The digits that stand in texts [text number digit], 0 where there is none."""
+    """The digits of the numbers in texts [text number digit], 0 where there is none."""
     places = texts.places["operands"]
     symbols = np.take_along_axis(texts.symbols, places.reshape(len(places), -1).clip(0), axis=1)
     return np.where(places >= 0, symbols.reshape(places.shape), 0).astype(np.uint8)

@@ -44,16 +44,16 @@ class LongMultiplicationGenerator(AlgorithmicGenerator):
 
         34*51=512+034=546
 
-    With `generate_carry` each digit of a partial product or of the product, but for the number's last, is
-    followed by its carry in brackets: what it hands on to the next digit. In a partial product that is one
-    digit; in the product it may be more, least significant first as everywhere. Here, 3 * 5 gives the 5 and
-    hands on 1; 4 * 5 + 1 gives the 1 and hands on 2::
+    With `generate_carry` each digit of a partial product or of the product, except a number's last, is
+    followed by its carry to the next digit, in brackets. In a partial product a carry has one digit; in the
+    product it may have more, least significant first as everywhere. Here, 3 * 5 gives the digit 5 and the
+    carry 1; 4 * 5 + 1 gives the digit 1 and the carry 2::
 
         34*51=5(1)1(2)2+0(0)3(0)4=5(0)4(0)6
 
     Reference: the query that predicts digit *j* of partial product *i* looks at digit *i* of the second
     number and at digit *j* - *i* of the first (at the zero there if it is padded; nowhere if the number ends
-    before). The *i* zeros in front have no reference: they come from no digit. With carries, the query also
+    before). The *i* zeros in front have no reference: no digit determines them. With carries, the query also
     looks at the carry of the digit before, and the query that predicts a carry looks where its digit's does.
     Unpadded, a partial product that is a single 0 because digit *i* is 0 looks at that digit only.
     Separators, brackets, the final product (as in the study: a model need not look at its own output) and the
@@ -102,7 +102,7 @@ class LongMultiplicationGenerator(AlgorithmicGenerator):
         )
 
     def _write(self, digits: np.ndarray, sizes: np.ndarray, width: int = 0) -> Texts:
-        """Texts of two numbers each [text number digit], of so many digits; padded to `width`, if given."""
+        """Texts of two numbers each [text number digit] with `sizes` digits, padded to `width` if given."""
         room = max(int(2 * sizes.max()), width)
         factors = np.zeros((len(digits), 2, room), dtype=np.int16)
         factors[..., : digits.shape[2]] = digits[..., :room]
@@ -192,7 +192,7 @@ class LongMultiplicationGenerator(AlgorithmicGenerator):
 
 
 def _in_brackets(carries: np.ndarray, there: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Cells behind every digit for its carry in brackets, and which of them are there: not in the factors."""
+    """Cells for the bracketed carry of every digit, and a mask of those in use (none in the factors)."""
     there[:, :2] = False
     most = len(str(int(carries.max())))
     digits = carries[..., None] // 10 ** np.arange(most) % 10

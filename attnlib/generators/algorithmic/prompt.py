@@ -1,4 +1,4 @@
-"""What stands around a text of a task: special tokens, instruction, examples, a chat template."""
+"""The parts around a text of a task: special tokens, instruction, examples, a chat template."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Layout:
     """The parts that all samples of a generator share: `head` prompt `middle` answer `tail`.
 
     Attributes:
-        head: text before the prompt: instruction, examples, the beginning of the chat.
+        head: text before the prompt: the beginning of the chat, instruction, examples.
         head_ids: tokens of `head`; outside a chat, behind the beginning-of-sequence token, if there is one.
         tail_ids: tokens of `tail`; outside a chat, the end-of-sequence token if something follows the answer.
     """
@@ -33,10 +33,10 @@ class Layout:
 
 
 def layout(tokenizer: Any, pieces: Sequence[tuple[str, bool]], chat: bool, ends: bool) -> Layout:
-    """The parts around a text, of instruction and examples, each with whether to encode it by character.
+    """The parts around a text.
 
-    A chat puts instruction and prompt into a user's message, and the answer into the reply; its template
-    brings its own special tokens. `ends` tells whether something follows the answer.
+    `pieces` are instruction and examples, each with whether to encode it by character. A chat puts them and
+    the prompt into a user's message, the answer into the reply. `ends`: whether tokens follow the answer.
     """
     before, middle, tail = _chat(tokenizer) if chat else ("", "", "")
     head_ids = [*_encode(tokenizer, before)]
@@ -68,7 +68,7 @@ def _chat(tokenizer: Any) -> list[str]:
 
 
 def _encode(tokenizer: Any, text: str) -> list[int]:
-    """Ordinary text as tokens."""
+    """The token ids of ordinary text; unknown characters raise `ValueError`."""
     ids = list(tokenizer.encode(text, add_special_tokens=False)) if text else []
     unknown = getattr(tokenizer, "unk_token_id", None)
     if unknown is not None and unknown in ids and tokenizer.unk_token not in text:
@@ -78,7 +78,7 @@ def _encode(tokenizer: Any, text: str) -> list[int]:
 
 
 def character_ids(tokenizer: Any, characters: Sequence[str]) -> list[int]:
-    """The token of each character; a mark that a tokenizer puts before every text ("▁") is left out."""
+    """The token id of each character, without the mark ("▁") that a tokenizer may put before every text."""
     known = {character: _character_id(tokenizer, character) for character in dict.fromkeys(characters)}
     unknown = [character for character, found in known.items() if found == "none"]
     split = [character for character, found in known.items() if found == "several"]
@@ -102,10 +102,10 @@ def _character_id(tokenizer: Any, character: str) -> int | str:
 
 
 def _stands_for(tokenizer: Any, index: int, character: str) -> bool:
-    """Whether the token adds the character, and nothing else, to a text."""
+    """Whether the token decodes to the character and nothing else."""
     repeated = ([index] * n for n in (1, 2, 3))
     once, twice, thrice = (tokenizer.decode(ids, clean_up_tokenization_spaces=False) for ids in repeated)
-    # The second way is for tokenizers of whole words, which put spaces between any two tokens.
+    # The second condition is for whole-word tokenizers, which decode with spaces between tokens.
     return thrice == twice + character or tokenizer.convert_ids_to_tokens(index) == once == character
 
 

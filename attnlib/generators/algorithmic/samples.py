@@ -1,4 +1,4 @@
-"""From texts to what a model reads: tokens, the masks of the reference, samples, batches, a data set."""
+"""From texts to a model's input: tokens, reference masks, samples, batches, a data set."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from attnlib.generators.base import Batch, Sample
 
 @dataclass(frozen=True)
 class Laid:
-    """Texts with all that stands around them, as tokens; rows are padded on the right.
+    """Texts and everything around them as tokens; rows are padded on the right.
 
     Attributes:
-        tokens: of the whole texts; a model reads all but the last, and predicts all but the first.
+        tokens: all tokens of each text; a model reads all but the last.
         sizes: how many tokens a model reads of each text.
-        n_prompts: tokens before the answer's first.
-        n_head: tokens before the question's first.
-        text: the row of each pair of the reference.
-        query: the token of that row at which its query stands.
-        key: the token of that row at which its key stands.
+        n_prompts: number of tokens before the answer's first.
+        n_head: number of tokens before the question's first.
+        text: the row of each query-key pair of the reference.
+        query: the index of each pair's query in that row.
+        key: the index of each pair's key in that row.
     """
 
     tokens: np.ndarray
@@ -47,14 +47,14 @@ class Laid:
         return np.arange(self.tokens.shape[1] - 1) < self.sizes[:, None]
 
     def targets(self, ignore_index: int) -> np.ndarray:
-        """What to predict at every token: the next, from the one before the answer to the last."""
+        """[text token]: the next token where it belongs to answer or tail, `ignore_index` elsewhere."""
         position = np.arange(self.tokens.shape[1] - 1)
         asked = (position >= self.n_prompts[:, None] - 1) & self.real
         return np.where(asked, self.tokens[:, 1:], ignore_index)
 
 
 def lay(texts: Texts, pairs: Pairs | None, ids: np.ndarray, layout: Layout, padding: int) -> Laid:
-    """Put the parts around the texts, and move the reference's pairs to where their characters are now."""
+    """Put the parts around the texts, and shift the reference's pairs to the new positions."""
     n_head, n_middle, n_tail = len(layout.head_ids), len(layout.middle_ids), len(layout.tail_ids)
     totals = n_head + n_middle + n_tail + texts.lengths
     tokens = np.full((len(texts), int(totals.max(initial=0))), padding, dtype=np.int64)
@@ -68,7 +68,7 @@ def lay(texts: Texts, pairs: Pairs | None, ids: np.ndarray, layout: Layout, padd
     tokens[rows, totals[:, None] - n_tail + np.arange(n_tail)] = layout.tail_ids
     row, query, key = pairs if pairs is not None else (np.zeros(0, np.int64),) * 3
     prompts = texts.prompts[row]
-    # What the prompt's last character predicts, the last token of the middle does where there is one.
+    # With a middle, its last token, not the prompt's last character, predicts the answer's first token.
     query, key = query + n_middle * (query >= prompts - 1), key + n_middle * (key >= prompts)
     return Laid(
         tokens, totals - 1, n_head + n_middle + texts.prompts, n_head, row, n_head + query, n_head + key
@@ -77,11 +77,11 @@ def lay(texts: Texts, pairs: Pairs | None, ids: np.ndarray, layout: Layout, padd
 
 @dataclass(frozen=True)
 class Labels:
-    """How pairs become masks. The defaults are right; the others are what the study's labels have instead.
+    """How pairs become masks. The defaults are right; other values reproduce the study's labels.
 
     Attributes:
-        early_rows: rows before the first that predicts an answer, which are evaluated all the same.
-        skipped_keys: of the question's characters, so many are not evaluated, unless they are reference keys.
+        early_rows: number of rows evaluated before the first that predicts an answer's token.
+        skipped_keys: number of first characters of the question that are evaluated as reference keys only.
     """
 
     early_rows: int = 0
@@ -95,8 +95,8 @@ class Labels:
         reference[starts[laid.text] + laid.query * laid.sizes[laid.text] + laid.key] = True
         first = laid.n_prompts - 1 - self.early_rows
         high, wide = int(first.max()), int(laid.sizes.max())
-        # What is evaluated of each text is a window of one mask, whose first evaluated row is `high`. Written
-        # out for each text, these masks would take as much memory, and time, as the reference.
+        # The evaluated mask of each text is a window of one mask, whose first evaluated row is `high`.
+        # Separate masks would take as much memory and time as the reference.
         corner = torch.zeros(high + wide, wide, dtype=torch.bool)
         corner[high:, laid.n_head + self.skipped_keys :] = True
         masks, windows = [], dict[tuple[int, int], Tensor]()  # many texts have the same window
@@ -124,17 +124,17 @@ class Labels:
 
 @dataclass(frozen=True)
 class AlgorithmicSample(Sample):
-    """A text of a task, with the question and the answer that it consists of.
+    """A text of a task, with its question and its answer.
 
-    `text` is all that the tokens say, but for the special tokens around it: the task's own text, after the
-    instruction and the examples if there are any, or the whole chat.
+    `text` is the text of all tokens, without the special tokens around it: the task's own text after
+    instruction and examples, if any; or the whole chat.
 
-    What is evaluated is a view of a mask that many samples share: copy it before you change it.
+    `evaluated` is a view of a mask that many samples share: copy it before you change it.
 
     Attributes:
         prompt: the question: the task's own text up to where the answer begins.
         answer: the rest of the task's own text.
-        n_prompt: tokens before the answer's first; the last of them is the query that predicts it.
+        n_prompt: number of tokens before the answer's first; the last of them is the query that predicts it.
     """
 
     prompt: str = ""
@@ -145,7 +145,7 @@ class AlgorithmicSample(Sample):
 def single_samples(
     texts: Sequence[tuple[str, str, str]], laid: Laid, ignore_index: int, labels: Labels | None
 ) -> list[AlgorithmicSample]:
-    """Samples one by one; each is a view of what they were made in."""
+    """One sample per text; their tensors are views of shared ones."""
     sizes = laid.sizes.tolist()
     inputs = torch.from_numpy(laid.tokens[:, :-1][laid.real]).split(sizes)
     targets = torch.from_numpy(laid.targets(ignore_index)[laid.real]).split(sizes)
@@ -165,7 +165,7 @@ def padded_batch(laid: Laid, padding: int, ignore_index: int, labels: Labels | N
 
 
 def collated(samples: Sequence[Sample], padding: int, ignore_index: int) -> Batch:
-    """Samples that exist one by one, as one batch, without masks if a sample has none."""
+    """Single samples padded into one batch, which has no masks if a sample has none."""
     check_some(samples=samples)
     rows_of = partial(pad_sequence, batch_first=True)
     input_ids = rows_of([sample.input_ids for sample in samples], padding_value=padding)
@@ -182,16 +182,16 @@ def collated(samples: Sequence[Sample], padding: int, ignore_index: int) -> Batc
 
 
 class PaddedSamples(Dataset):
-    """Samples padded to one length: what a `DataLoader` takes.
+    """Samples padded to one length, as a data set for a `DataLoader`.
 
     An item is a dictionary with `texts` (a string), `input_ids`, `target_ids`, `attention_mask` and, if the
     samples have a reference, `reference`, `evaluated`, and both together under the original's name and in its
     form: `attn_labels`, 1 for reference keys, 0 for other evaluated ones, `ignore_index` elsewhere.
 
     Attributes:
-        texts: of the samples.
-        batch: all of them.
-        ignore_index: what `attn_labels` are where nothing is evaluated.
+        texts: the texts of the samples.
+        batch: all samples.
+        ignore_index: the value of `attn_labels` where nothing is evaluated.
     """
 
     def __init__(self, texts: list[str], batch: Batch, ignore_index: int) -> None:

@@ -16,7 +16,7 @@ HIGHEST = 10**17
 
 
 class SuccessorGenerator(AlgorithmicGenerator):
-    """Counting on from a number, with a space after every number, the last one too.
+    """Counting up from a number, with a space after every number, the last one too.
 
     ::
 
@@ -27,8 +27,8 @@ class SuccessorGenerator(AlgorithmicGenerator):
 
     Reference: the query at the space before a number, and those at its digits, look at the number before,
     that space, and the digits written so far. Only the query that predicts the very last space has no
-    reference. (A chat's tokens between question and answer are never reference keys.) `enlarged`, it has the
-    whole answer so far.
+    reference. (A chat's tokens between question and answer are never reference keys.) With `enlarged`, the
+    reference also holds the whole answer so far.
 
     Splits: a text is a start and a length, so the same start may be in two splits with different lengths.
 
@@ -83,7 +83,7 @@ class SuccessorGenerator(AlgorithmicGenerator):
         if self.enlarged:
             start = np.minimum(start, texts.prompts[text])
         last = after == texts.lengths[text] - 1
-        queries = after - before - last  # the space before it, its digits; of the last number one less
+        queries = after - before - last  # the space before, its digits; one less for the last number
         query = np.repeat(before, queries) + counting(queries)
         text, start = np.repeat(text, queries), np.repeat(start, queries)
         keys = query - start + 1

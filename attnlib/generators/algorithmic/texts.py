@@ -1,4 +1,4 @@
-"""Many texts of one task at once: what their settings must be, and the few steps that writing them takes."""
+"""Arrays of many texts of one task, the functions that write them, and checks of settings."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ class Texts:
     """Texts of a task as rows of an array.
 
     Attributes:
-        symbols: each character as an index into the task's alphabet; anything behind the text's end.
-        prompts: characters before the answer.
-        places: where things stand, which the reference is made of: positions in the text, -1 for nowhere.
-            The first dimension is the text.
+        symbols: each character as an index into the task's alphabet; arbitrary behind the text's end.
+        lengths: number of characters of each text.
+        prompts: number of characters before the answer.
+        places: positions in the text from which the task makes the reference, by name; -1 for nowhere. The
+            first dimension is the text.
     """
 
     symbols: Integer[np.ndarray, "text position"]
@@ -49,7 +50,7 @@ class Texts:
 
 
 def joined(parts: Sequence[Texts]) -> Texts:
-    """Texts below each other."""
+    """Several `Texts` as one, in order."""
     if len(parts) == 1:
         return parts[0]
     names = ("symbols", "lengths", "prompts")
@@ -59,7 +60,7 @@ def joined(parts: Sequence[Texts]) -> Texts:
 
 
 def _stacked(arrays: list[np.ndarray]) -> np.ndarray:
-    """Arrays below each other, widened to the same size with -1 (nowhere), or 0 where that is no number."""
+    """Arrays concatenated along the first dimension; the others are padded with -1 (0 if not signed)."""
     shape = [max(sizes) for sizes in zip(*(array.shape[1:] for array in arrays), strict=True)]
     nothing = -1 if np.issubdtype(arrays[0].dtype, np.signedinteger) else 0
 
@@ -73,10 +74,9 @@ def _stacked(arrays: list[np.ndarray]) -> np.ndarray:
 def pack(
     cells: Integer[np.ndarray, "text ..."], keep: Bool[np.ndarray, "text ..."]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Texts from a form with empty cells: what is kept moves together, in the order of the cells.
+    """Texts from cells of which some are empty: the cells to keep move left, in their order.
 
-    Returned are the symbols [text, position], the lengths [text], and every cell's position, -1 if it is
-    empty.
+    Returns the symbols [text, position], the lengths [text], and every cell's position (-1 if it is empty).
     """
     flat = keep.reshape(len(keep), -1)
     lengths = flat.sum(1)
@@ -87,7 +87,7 @@ def pack(
 
 
 def pairs(queries: np.ndarray, keys: np.ndarray) -> Pairs:
-    """Queries and their keys, as far as both are somewhere; the two are broadcast, the text comes first."""
+    """The pairs of broadcast queries and keys (first dimension: text) in which neither is -1 (nowhere)."""
     queries, keys = np.broadcast_arrays(queries, keys)
     there = (queries >= 0) & (keys >= 0)
     return np.nonzero(there)[0], queries[there], keys[there]
@@ -98,13 +98,13 @@ def counting(sizes: np.ndarray) -> np.ndarray:
     return np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
 
 
-# ---- digits: of many numbers at once, least significant first along the last dimension, zeros behind
+# ---- digits of many numbers: least significant first along the last dimension, zeros behind
 
 DIGITS = "0123456789"
 
 
 def carried(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sums of columns as digits, least significant first, each with the carry that it hands on.
+    """The digits, least significant first, to which columns add up, and each digit's carry to the next.
 
     The last dimension of `columns` should be wide enough for the last carry to be 0.
     """
@@ -119,9 +119,9 @@ def carried(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def carry_sources(columns: np.ndarray, most: np.ndarray | int) -> np.ndarray:
     """Which lower columns a digit of a sum depends on by its carry, [..., digit, column].
 
-    They are the column below, and further ones as long as what a column hands on depends on what it is
-    handed. Columns are sums without carries, lowest first; `most` is the highest carry that there can be,
-    also of each text, [text 1].
+    They are the column below, and lower ones as long as a column's outgoing carry depends on its incoming
+    carry. `columns` are sums without carries, lowest first; `most` is the highest possible carry, one number
+    or one per text [text 1].
     """
     depends = columns // 10 != (columns + most) // 10
     width = columns.shape[-1]
@@ -134,13 +134,13 @@ def carry_sources(columns: np.ndarray, most: np.ndarray | int) -> np.ndarray:
 
 
 def n_digits(digits: np.ndarray) -> np.ndarray:
-    """How many digits numbers have (0 has one), given least significant first along the last dimension."""
+    """The number of digits of numbers (0 has one), given least significant first in the last dimension."""
     places = np.arange(1, digits.shape[-1] + 1)
     return np.where(digits > 0, places, 1).max(-1)
 
 
 def draw_digits(rng: np.random.Generator, sizes: np.ndarray, most: int) -> np.ndarray:
-    """Numbers of exactly so many digits each, uniform; least significant digit first, 0 behind the last."""
+    """Uniform numbers of exactly `sizes` digits, least significant first, filled up to `most` with 0."""
     digits = rng.integers(0, 10, (*sizes.shape, most), dtype=np.uint8)
     leading = rng.integers(1, 10, sizes.shape, dtype=np.uint8)
     place = np.arange(most)
@@ -156,7 +156,7 @@ def typed_digits(numbers: list[str]) -> np.ndarray:
 
 
 def common_size(text: str, numbers: Sequence[str]) -> int:
-    """How many digits each of the numbers of a text has; numbers of several sizes are refused."""
+    """The number of digits that all numbers of a text have; different sizes raise `ValueError`."""
     sizes = sorted({len(number) for number in numbers})
     if len(sizes) > 1:
         raise ValueError(
@@ -166,11 +166,11 @@ def common_size(text: str, numbers: Sequence[str]) -> int:
     return sizes[0]
 
 
-# ---- settings: what they must be, and what a person is told if they are not
+# ---- checks of settings
 
 
 def bounds(name: str, value: Any, lowest: int, highest: int | None = None, why: str = "") -> tuple[int, int]:
-    """A range whose ends are both included, as a pair; a refusal gives `why` as its reason."""
+    """The checked pair of a range's ends, both included; a `ValueError` gives `why` as its reason."""
     whole = isinstance(value, Sequence) and [
         isinstance(end, int | np.integer) and not isinstance(end, bool) for end in value
     ] == [True, True]
@@ -182,13 +182,13 @@ def bounds(name: str, value: Any, lowest: int, highest: int | None = None, why: 
 
 
 def switch(name: str, value: Any) -> bool:
-    """The value, if it is True or False."""
+    """The value, if it is True or False; else `ValueError`."""
     check(isinstance(value, bool), f"{name} must be True or False", value)
     return value
 
 
 def characters(name: str, charset: Iterable[str], separators: str, fewest: int = 1, why: str = "") -> str:
-    """A set of characters in a fixed order: that of the text or list, or sorted if it is a set."""
+    """Checked characters in a fixed order: that of a text or list; sorted if `charset` is a set."""
     given = list(charset) if isinstance(charset, Iterable) else [charset]
     chosen = [one for one in given if isinstance(one, str) and len(one) == 1 and one not in separators]
     fits = len(chosen) == len(given) == len({*chosen}) and len(chosen) >= fewest

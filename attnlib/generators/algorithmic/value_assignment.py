@@ -29,8 +29,8 @@ class ValueAssignmentGenerator(AlgorithmicGenerator):
     at that symbol and its value in the table: three keys. The end has no reference.
 
     Args:
-        charset_from: what symbols are drawn from, each once. A set is sorted.
-        charset_to: what values are drawn from, each once. A set is sorted.
+        charset_from: characters from which symbols are drawn, each once. A set is sorted.
+        charset_to: characters from which values are drawn, each once. A set is sorted.
         length: fewest and most symbols of the string.
         encoding_length: fewest and most symbols in the table. (The study's 100 are more than its characters.)
         **settings: see `AlgorithmicGenerator`. `as_published` changes nothing.
@@ -75,7 +75,7 @@ class ValueAssignmentGenerator(AlgorithmicGenerator):
     def _write(
         self, keys: np.ndarray, values: np.ndarray, sizes: np.ndarray, asked: np.ndarray, lengths: np.ndarray
     ) -> Texts:
-        """Texts of tables (keys and values, as many as `sizes`) and strings (places in the table)."""
+        """Texts of tables (`keys` and `values`, of which `sizes` count) and strings (indices `asked`)."""
         n, most = keys.shape
         space, equals = (np.full((n, 1), len(self.alphabet) - back, dtype=keys.dtype) for back in (2, 1))
         table = np.stack([keys, values], axis=2).reshape(n, 2 * most)

@@ -1,7 +1,7 @@
 """Arithmetic: sums, differences and products, written out for a model to answer.
 
-The task of Attention Lens (a repository without a paper) with any operators, numbers and ways of writing,
-splits that do not overlap, and the attention that doing the sum on paper would need.
+This is the task of Attention Lens (a repository without a paper), extended by other operators, numbers and
+ways of writing, disjoint splits, and the reference attention of column-wise arithmetic on paper.
 """
 
 from attnlib.generators.arithmetic.attention import KINDS

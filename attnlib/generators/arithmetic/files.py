@@ -1,6 +1,6 @@
-"""Problems as text files, as Attention Lens writes and reads them: train.txt, val.txt, test.txt.
+"""Problems as text files in the format of Attention Lens: train.txt, val.txt, test.txt.
 
-One problem a line, the end spelt out: `12+34=46<EOS>`.
+Each line holds one problem and an end mark: `12+34=46<EOS>`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def write_files(folder: str | Path, task: Arithmetic, splits: Splits) -> list[Pa
         The files: train.txt, val.txt, test.txt.
 
     Raises:
-        CheckpointError: one could not be written; none is left half-written.
+        CheckpointError: a file could not be written; no file is left half-written.
     """
     folder = Path(folder)
     make_folder(folder)
@@ -38,14 +38,14 @@ def write_files(folder: str | Path, task: Arithmetic, splits: Splits) -> list[Pa
 
 
 def read_files(folder: str | Path, task: Arithmetic) -> Splits:
-    """Read the three files back: ours, or the original's own with `arithmetic("+-", negative=False)`.
+    """Read the three files: ours, or the original's own with `arithmetic("+-", negative=False)`.
 
-    They are taken as they are: `Splits.seen` tells whether they overlap. Only the same file twice is refused.
+    The splits may overlap (see `Splits.seen`), but no two may be identical.
 
     Raises:
         FileNotFoundError: a file is missing.
-        ValueError: a file is empty, or another's copy; or a line is not a problem of the task, or has a wrong
-            or no answer: says which.
+        ValueError: a file is empty or identical to another; or a line is not a problem of the task, or its
+            answer is wrong or missing. The message names the file and the line.
     """
     found = {split: _read(Path(folder) / name, task) for split, name in _FILES.items()}
     for one, other in itertools.combinations(found, 2):
@@ -55,11 +55,11 @@ def read_files(folder: str | Path, task: Arithmetic) -> Splits:
 
 
 def read_or_write(folder: str | Path, task: Arithmetic, draw: Callable[[], Splits]) -> Splits:
-    """The problems of a folder; if it is new or empty, drawn ones, once they are written there.
+    """Read the problems of a folder; if it is new or empty, first draw problems and write them there.
 
     Raises:
-        FileExistsError: none of the three files is there, but others are: nothing is written among those.
-        FileNotFoundError: one of the files is missing, and another is there.
+        FileExistsError: the folder holds none of the three files, but others; nothing is written.
+        FileNotFoundError: the folder holds only some of the three files.
         ValueError: see `read_files`.
         CheckpointError: see `write_files`.
     """
@@ -89,7 +89,7 @@ def _read(path: Path, task: Arithmetic) -> Problems:
     try:
         return task.parse(*(text for _, text in lines))
     except ValueError:
-        for number, text in lines:  # all at once is fast; which line it was is asked only now
+        for number, text in lines:  # slow, so only after an error: find the line
             try:
                 task.parse(text)
             except ValueError as error:

@@ -1,4 +1,4 @@
-"""Problems as numbers: which there are, what they come to, and how often one carries."""
+"""Problems as arrays of numbers, with their results and their numbers of carries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jaxtyping import Int64
 from attnlib.generators.algorithmic.texts import carried
 
 OPERATORS = "+-*"
-"""What problems are made with: sum, difference, product."""
+"""The possible operators: sum, difference, product."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Problems:
 
     Attributes:
         operators: index of each problem's operator in `OPERATORS`.
-        operands: its numbers, left to right, at least 0.
+        operands: each problem's numbers, from left to right, at least 0.
     """
 
     operators: Int64[np.ndarray, " problem"]
@@ -31,12 +31,12 @@ class Problems:
         return len(self.operators)
 
     def __getitem__(self, rows: slice | Sequence[int] | np.ndarray | int) -> Problems:
-        """Some of them, as slices, lists of places or masks say, or a single one."""
+        """The problems that a slice, list of indices, mask or single index selects."""
         return Problems(np.atleast_1d(self.operators[rows]), np.atleast_2d(self.operands[rows]))
 
     @property
     def results(self) -> Int64[np.ndarray, " problem"]:
-        """What each problem comes to; differences are taken from left to right."""
+        """The result of each problem; differences are taken from left to right."""
         first, rest = self.operands[:, 0], self.operands[:, 1:].sum(1)
         return np.select(
             [self.operators == 0, self.operators == 1], [first + rest, first - rest], self.operands.prod(1)
@@ -44,23 +44,23 @@ class Problems:
 
     @property
     def ordered(self) -> Problems:
-        """The same problems, operands in ascending order where that changes nothing: 34+12 is 12+34."""
+        """The same problems, with sorted operands in sums and products: 34+12 becomes 12+34."""
         free = (self.operators != OPERATORS.index("-"))[:, None]
         return Problems(self.operators, np.where(free, np.sort(self.operands, axis=1), self.operands))
 
     @property
     def carries(self) -> Int64[np.ndarray, " problem"]:
-        r"""How many columns pass something on to the next when the problem is done on paper.
+        r"""The number of columns with a carry (or borrow) when the problem is solved on paper.
 
-        With $s_c$ what the digits of column $c$ come to (their sum; for a product, the sum of the products
-        $a_i b_j$ with $i + j = c$), column $c$ passes on $t_c = \lfloor (s_c + t_{c-1}) / 10 \rfloor$, and
-        counts if $t_c \neq 0$. A difference is that of the larger and the smaller side, and what it passes on
-        is a borrow ($t_c = -1$).
+        Let $s_c$ be the sum of the digits of column $c$ (in a product, the sum of all $a_i b_j$ with
+        $i + j = c$). Column $c$ carries $t_c = \lfloor (s_c + t_{c-1}) / 10 \rfloor$ to the next, and counts
+        if $t_c \neq 0$. In a difference, $s_c$ is a digit of the larger side (first number or sum of the
+        others) minus one of the smaller, and $t_c = -1$ is a borrow.
         """
         return (carried(self._columns())[1] != 0).sum(1)
 
     def _columns(self) -> Int64[np.ndarray, "problem column"]:
-        """What the digits of every column come to by themselves, units first, with room for the carries."""
+        """The value of every column before carrying, units first, with columns to spare for carries."""
         first, rest = self.operands[:, :1], self.operands[:, 1:].sum(1, keepdims=True)
         sides = np.concatenate([np.maximum(first, rest), np.minimum(first, rest)], axis=1)
         width = len(str(max(int(np.abs(self.results).max(initial=0)), int(sides.max(initial=0))))) + 1
@@ -85,7 +85,7 @@ def digits(numbers: Int64[np.ndarray, "*n"], width: int) -> Int64[np.ndarray, "*
 
 
 def results_reach(operators: str, low: int, high: int, n_operands: int, negative: bool = True) -> int:
-    """The largest size, sign aside, that a result can have; `negative` says whether results below 0 count."""
+    """The largest absolute value of a result; `negative` says whether results below 0 are allowed."""
     reach = {
         "+": high * n_operands,
         "-": max(high - low * (n_operands - 1), (high * (n_operands - 1) - low) * negative),

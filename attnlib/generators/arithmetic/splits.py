@@ -1,4 +1,4 @@
-"""Train, validation and test problems of which none is in two."""
+"""Train, validation and test problems: disjoint, or drawn independently as in the original."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from attnlib.checks import check
 from attnlib.generators.arithmetic.problems import OPERATORS, Problems
 
 ENUMERATED = 2_000_000
-"""Up to so many problems are listed and shuffled; of more, random ones are drawn until enough are new."""
+"""The largest space of problems that is listed and shuffled; from a larger one, problems are sampled."""
 
 ROUNDS, MOST = 20, 10_000_000
-"""Drawings at most, and problems of one: where few are allowed (no negative results), many are drawn."""
+"""Limits of sampling, which matter where few problems are allowed: rounds, and problems drawn per round."""
 
 NAMES = ("train", "valid", "test")
 DRAWN = ("test", "valid", "train")
-"""The order in which splits are filled, so that test problems do not depend on how many are trained on."""
+"""The order in which splits are filled: test problems must not depend on the number of training problems."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Splits:
     test: Problems
 
     def seen(self) -> Bool[np.ndarray, " problem"]:
-        """Which test problems are training problems too: none, unless the splits are as published.
+        """True for test problems that are training problems too; with disjoint splits there are none.
 
         The two orders of a sum or product count as one problem, as in `Arithmetic.splits`.
         """
@@ -48,13 +48,13 @@ class Splits:
 
 @dataclass(frozen=True)
 class Space:
-    """All problems of a task, each with a number of its own.
+    """All problems of a task, each with an index of its own.
 
     Attributes:
-        operators: their signs.
+        operators: the characters of the operators, in the order of `OPERATORS`.
         numbers: lowest and highest operand.
-        n_operands: numbers per problem.
-        negative: whether results below 0 count.
+        n_operands: number of operands per problem.
+        negative: whether results below 0 are allowed.
     """
 
     operators: str
@@ -64,17 +64,17 @@ class Space:
 
     @property
     def span(self) -> int:
-        """How many numbers an operand can be."""
+        """The number of values of an operand."""
         return self.numbers[1] - self.numbers[0] + 1
 
     @property
     def size(self) -> int:
-        """How many problems there are, those with a negative result included."""
+        """The number of problems, including those with a negative result."""
         return len(self.operators) * self.span**self.n_operands
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """How many operators there are, and numbers that each operand can be."""
+        """The number of operators, then the number of values of each operand."""
         return (len(self.operators), *[self.span] * self.n_operands)
 
     @property
@@ -83,18 +83,18 @@ class Space:
         return np.array([OPERATORS.index(operator) for operator in self.operators])
 
     def problems(self, indices: Int64[np.ndarray, " problem"]) -> Problems:
-        """The problems of these numbers."""
+        """The problems with the given indices."""
         operator, *operands = np.unravel_index(indices, self.shape)
         return Problems(self.codes[operator], self.numbers[0] + np.column_stack(operands))
 
     def twins(self, indices: Int64[np.ndarray, " problem"]) -> Int64[np.ndarray, " problem"]:
-        """A number shared by problems that differ in the order of their operands alone, if that is free."""
+        """An index shared by twins: sums or products that differ only in the order of their operands."""
         operator, *_ = np.unravel_index(indices, self.shape)
         ordered = self.problems(indices).ordered.operands - self.numbers[0]
         return np.ravel_multi_index((operator, *ordered.T), self.shape)
 
     def allowed(self, indices: Int64[np.ndarray, " problem"]) -> Bool[np.ndarray, " problem"]:
-        """Whether each problem's result counts."""
+        """Whether each problem is allowed, which excludes negative results unless `negative`."""
         return np.ones(len(indices), dtype=bool) if self.negative else self.problems(indices).results >= 0
 
     def describe(self) -> str:
@@ -105,7 +105,7 @@ class Space:
 
 
 def disjoint(space: Space, sizes: dict[str, int], seed: int) -> Splits:
-    """Splits drawn without replacement; 12+34 and 34+12, the same sum, are never in two of them."""
+    """Splits drawn without replacement; twins such as 12+34 and 34+12 are never in two different splits."""
     rng = np.random.default_rng([seed, 1])
     if space.size <= ENUMERATED:
         indices = _all_shuffled(space, rng)
@@ -130,7 +130,7 @@ def disjoint(space: Space, sizes: dict[str, int], seed: int) -> Splits:
 
 
 def independent(space: Space, sizes: dict[str, int], seed: int) -> Splits:
-    """Splits as the original draws them: each by itself, so that they overlap and repeat themselves.
+    """Splits drawn independently and with replacement, as in the original: they overlap and repeat problems.
 
     Operator and numbers are uniform; where a difference must not be negative, the second number is uniform up
     to the first one.
@@ -149,7 +149,7 @@ def independent(space: Space, sizes: dict[str, int], seed: int) -> Splits:
 
 
 def _all_shuffled(space: Space, rng: np.random.Generator) -> Int64[np.ndarray, " problem"]:
-    """Every problem once, twins next to each other, in an order drawn at random."""
+    """Every allowed problem once, in random order, but with twins next to each other."""
     indices = np.arange(space.size)
     indices = indices[space.allowed(indices)]
     _, group = np.unique(space.twins(indices), return_inverse=True)
@@ -158,7 +158,7 @@ def _all_shuffled(space: Space, rng: np.random.Generator) -> Int64[np.ndarray, "
 
 
 def _drawn(space: Space, n: int, rng: np.random.Generator) -> Int64[np.ndarray, " problem"]:
-    """At least `n` problems if so many turn up, no two of them twins, in the order they were drawn in."""
+    """At least `n` random problems (fewer if not enough are found) in the order drawn, without twins."""
     indices, drawn, allowed = np.zeros(0, dtype=np.int64), 0, 0
     for _ in range(ROUNDS):
         wanted = 2 * (n - len(indices)) + 100

@@ -1,4 +1,4 @@
-"""Arithmetic as a task: which problems, how they are written, and batches of them to train on."""
+"""Arithmetic as a task: the space of problems, their written form, and batches to train on."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def arithmetic(
     Args:
         operators: any of `+`, `-` and `*`; one of them stands between all the numbers of a problem.
         numbers: lowest and highest operand.
-        n_operands: how many numbers a problem has.
-        reversed_digits: write numbers with their units first, in which order one adds on paper.
+        n_operands: number of operands per problem.
+        reversed_digits: write numbers with their units first, the order in which one adds on paper.
         padded: fill numbers up with zeros.
-        negative: whether differences may come to less than 0.
-        operands_too: ask for the operands as well, all but the first character, as the original's loss does.
-            Nobody can predict them: see `best_possible`.
+        negative: whether differences may be below 0.
+        operands_too: predict the operands as well, all but the first character, as the original's loss does.
+            No model can predict them with certainty: see `best_possible`.
 
     Example:
         >>> arithmetic("+").annotate("12+34=").text
@@ -83,10 +83,10 @@ def _tokenizer() -> transformers.PreTrainedTokenizerFast:
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """What `arithmetic` makes: problems, their texts, batches, and where attention should look.
+    """A task made by `arithmetic`: problems, their texts, batches, and reference attention.
 
     Attributes:
-        space: which problems there are.
+        space: the space of problems.
         reversed_digits: whether numbers are written with their units first.
         padded: whether numbers are filled up with zeros.
         operands_too: whether operands are predicted too.
@@ -99,19 +99,19 @@ class Arithmetic:
 
     @cached_property
     def tokenizer(self) -> transformers.PreTrainedTokenizerFast:
-        """One token per character, the same for every task: a model can be asked another's problem."""
+        """One token per character, the same in every task: a model can answer another task's problems."""
         return _tokenizer()
 
     @cached_property
     def widths(self) -> tuple[int, int]:
-        """Most digits of an operand, and of a result."""
+        """The largest number of digits of an operand, and of a result."""
         space = self.space
         reach = results_reach(space.operators, *space.numbers, space.n_operands, space.negative)
         return len(str(space.numbers[1])), len(str(reach))
 
     @property
     def max_length(self) -> int:
-        """Most tokens a model has to read: the beginning, and the longest problem without its end."""
+        """The longest input of a model in tokens: the beginning, and the longest problem without its end."""
         operands, result = self.widths
         sign = int("-" in self.space.operators and self.space.negative)
         return 1 + self.space.n_operands * (operands + 1) + sign + result
@@ -122,27 +122,27 @@ class Arithmetic:
         """The sample of a problem as it is written in this task, with or without its answer.
 
         Raises:
-            ValueError: it is not a problem of this task, or its answer is wrong; says why.
+            ValueError: the text is not a problem of this task, or its answer is wrong; the message says why.
         """
         return next(self.samples(self.parse(text)))
 
     def prompt(self, text: str) -> Int64[Tensor, " token"]:
-        """Ids of a problem up to and including its =: what a model is asked to go on from."""
+        """The ids of a problem up to and including its =, for a model to continue."""
         written = self.texts(self.parse(text))[0]
         return torch.tensor(self.tokenizer(written[: written.index("=") + 1])["input_ids"])
 
     def exchanged(
         self, text: str, place: int, keys: Sequence[int], rng: np.random.Generator
     ) -> Sample | None:
-        """A problem as long as this one with other digits at `keys`, and so with another answer at `place`.
+        """A counterfactual: a problem of the same length with other digits at `keys` and at `place`.
 
-        What was written of the answer before `place` becomes what it has to be.
+        The rest of the answer becomes that of the new problem.
 
         Args:
-            text: with its answer.
-            place: the character of the answer that is to be another.
-            keys: digits that it is made of.
-            rng: draws the others.
+            text: a problem with its answer.
+            place: index of the character of the answer that is to change.
+            keys: indices of the digits that this character depends on.
+            rng: draws the new digits.
 
         Returns:
             `None` if there is no such problem, or none was found.
@@ -163,7 +163,7 @@ class Arithmetic:
         return None if found is None else self.annotate(found)
 
     def parse(self, *texts: str) -> Problems:
-        """Texts as problems."""
+        """Texts as problems; a text that is wrong or not of this task raises `ValueError`."""
         example = self.texts(self.space.problems(np.array([self.space.size // 3])))[0]
         rows = [read_numbers(text, self.space, self.reversed_digits, example) for text in texts]
         operators = np.array([OPERATORS.index(operator) for operator, _ in rows], dtype=np.int64)
@@ -193,12 +193,12 @@ class Arithmetic:
         """Problems to train, validate and test on, none of which is in two splits or twice in one.
 
         The two orders of a sum or product (12+34, 34+12) count as one problem here: they go into the same
-        split. (A problem may stay in no split where its twin would not fit.)
+        split. (A problem is in no split if a full split holds its twin.)
 
         Args:
-            train: how many to train on.
-            valid: how many to choose the best model by.
-            test: how many to report on; they are the same whatever the other sizes.
+            train: number of training problems.
+            valid: number of validation problems, to choose the best model by.
+            test: number of test problems to report on; they do not depend on the other sizes.
             seed: same seed, same splits.
             as_published: draw each split by itself, with replacement, as the original does: they overlap.
         """
@@ -220,9 +220,9 @@ class Arithmetic:
                 yield Sample(next(texts), ids[:n], targets[:n], reference[:n, :n], evaluated[:n, :n])
 
     def batch(self, problems: Problems, reference: bool = True) -> Batch:
-        """Ids, targets and, if asked for, the reference of many problems.
+        """Ids, targets and, if requested, the reference of many problems.
 
-        The model reads the beginning and the characters; it is asked for the answer and the end.
+        The model reads the beginning and the characters; it has to predict the answer and the end.
         """
         writing = self._write(problems)
         ids, beginning = self._ids(writing), int(self.tokenizer.bos_token_id)
@@ -238,15 +238,15 @@ class Arithmetic:
             kinds = self._kinds(problems, writing)
             arrays["reference"] = kinds["operand column"] | kinds["carry column"]
             causal = np.tril(np.ones(writing.real.shape[1:] * 2, dtype=bool))
-            causal[:, 0] = False  # the beginning is where attention rests, and says nothing
+            causal[:, 0] = False  # the beginning is an attention sink without information
             arrays["evaluated"] = causal & answer_digits(writing)[:, :, None]
         tensors: dict[str, Any] = {name: torch.from_numpy(array) for name, array in arrays.items()}
         return Batch(**tensors)
 
     def kinds(self, problems: Problems) -> dict[str, Bool[Tensor, "batch query key"]]:
-        """What each query may look at, by kind: "operand column", "carry column", "operator", "local".
+        """Masks of the keys of each kind: "operand column", "carry column", "operator", "local".
 
-        See `attnlib.generators.arithmetic.attention`. The first two together are the `reference`.
+        See `attnlib.generators.arithmetic.attention`. The union of the first two is the `reference`.
         """
         kinds = self._kinds(problems, self._write(problems))
         return {kind: torch.from_numpy(mask) for kind, mask in kinds.items()}
@@ -263,7 +263,7 @@ class Arithmetic:
         )
 
     def in_batches(self, problems: Problems, batch_size: int = 500, reference: bool = False) -> list[Batch]:
-        """All problems once, in their order: what a model is evaluated on."""
+        """All problems once, in their order, in batches for evaluation."""
         return [self.batch(problems[part], reference) for part in chunks(len(problems), batch_size)]
 
     def peek(self, n: int = 10, seed: int = 0) -> pd.DataFrame:
@@ -288,12 +288,12 @@ class Arithmetic:
 
 
 def best_possible(task: Arithmetic) -> dict[str, float]:
-    r"""Accuracy per token and cross entropy of a model that knows the task, but not which problem comes.
+    r"""Accuracy per token and cross entropy of an ideal model, which knows the distribution of problems.
 
     With $n(x_{\le t})$ the number of problems that begin with the characters $x_{\le t}$, such a model
     predicts $p(x_t \mid x_{<t}) = n(x_{\le t}) / n(x_{<t})$. It is right with probability
-    $\max_{x_t} p$, and its cross entropy is the entropy of $p$, both as means over all tokens asked for. An
-    answer follows from its problem, so it costs nothing; operands do, where `operands_too` asks for them.
+    $\max_{x_t} p$, and its cross entropy is the entropy of $p$, both as means over all predicted tokens. An
+    answer follows from its problem, so its entropy is 0; that of operands (with `operands_too`) is not.
 
     Returns:
         `accuracy` and `cross_entropy` (in nats), exact: every problem counts once.

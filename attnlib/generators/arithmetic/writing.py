@@ -1,7 +1,7 @@
-"""How problems are written, character by character, where each character belongs, and how they are read.
+"""Write problems character by character, label the role of each character, and read problems back.
 
-A problem is laid out as a table of fixed columns (first number, operator, second number, ..., =, answer,
-end), some of which a problem leaves empty: a short number has no thousands. The rest then moves together.
+Problems are first laid out in fixed columns (first number, operator, second number, ..., =, answer, end).
+Some cells stay empty (a short number has no thousands); they are then removed, and the rest moves left.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from attnlib.generators.arithmetic.splits import Space
 
 CHARACTERS = "0123456789" + OPERATORS + "="
 END = len(CHARACTERS)
-"""Stands for the end of a problem, behind its last character; `END + 1` is nothing at all."""
+"""Marks the end of a problem, behind its last character; `END + 1` is padding."""
 
 EQUALS, ANSWER, EOS, OPERATOR, NOTHING = -1, -2, -3, -4, -5
-"""What a character is part of, if not of a number (those are counted from 0)."""
+"""The part that a character belongs to, if it is not an operand (operands are counted from 0)."""
 
 SIGN = -1
 """The place of a minus sign in a number; digits are counted from the units, which are 0."""
@@ -28,12 +28,12 @@ SIGN = -1
 
 @dataclass(frozen=True)
 class Writing:
-    """Many written problems: one row each, moved to the left, the end behind it.
+    """Many written problems, one per row: the characters, then the end, then padding.
 
     Attributes:
         characters: index into `CHARACTERS`; `END` at the end, `END + 1` behind it.
-        parts: what each character is part of: the number of the operand, or `OPERATOR`, `EQUALS`, `ANSWER`,
-            `EOS`; `NOTHING` behind the end.
+        parts: the part each character belongs to: the index of an operand, or `OPERATOR`, `EQUALS`,
+            `ANSWER`, `EOS`; `NOTHING` behind the end.
         places: place of a digit in its number, units 0; `SIGN` for everything else.
         real: True up to and including the end.
     """
@@ -50,14 +50,14 @@ class Writing:
 
 
 def write(problems: Problems, widths: tuple[int, int], padded: bool, backwards: bool) -> Writing:
-    """Write problems out; `widths` are the most digits of an operand, and of a result.
+    """Write problems out; `widths` are the largest numbers of digits of an operand and of a result.
 
-    Padded numbers are filled up with zeros to these widths; backwards ones have their units first, and a
-    minus sign last.
+    With `padded`, numbers are filled up with zeros to these widths; with `backwards`, they have their units
+    first, and a minus sign last.
     """
     n, n_operands = problems.operands.shape
     numbers = [(problems.operands[:, part], part, widths[0]) for part in range(n_operands)]
-    pieces = []  # columns: their characters, whether a problem has them, and what they are in every problem
+    pieces = []  # columns: characters, whether a problem has them, and (part, place) in all problems
     for values, part, width in [*numbers, (problems.results, ANSWER, widths[1])]:
         if part == ANSWER:
             pieces.append(_single(np.full(n, CHARACTERS.index("=")), EQUALS))
@@ -87,12 +87,12 @@ def write(problems: Problems, widths: tuple[int, int], padded: bool, backwards: 
 def _single(
     characters: Int64[np.ndarray, " problem"], part: int
 ) -> tuple[np.ndarray, np.ndarray, list[tuple[int, int]]]:
-    """One character of every problem."""
+    """One column of characters that every problem has."""
     return characters[:, None], np.ones((len(characters), 1), dtype=bool), [(part, SIGN)]
 
 
 def read_numbers(text: str, space: Space, backwards: bool, example: str) -> tuple[str, list[int]]:
-    """Operator and operands of a text, whose answer is not looked at; a refusal shows `example`."""
+    """Operator and operands of a text, whose answer is ignored; a `ValueError` shows `example`."""
     question, equals, _ = text.strip().partition("=")
 
     def wrong(reason: str) -> ValueError:

@@ -1,4 +1,4 @@
-r"""Texts of two classes: the data sets of the study, folders of your own, and one with known truth.
+r"""Texts of two classes: the data sets of the study, folders of your own, and one with ground truth.
 
 `corpus("sms")` gives train, validation and test documents. It looks into `folder=...` if you name one; else
 into `$ATTNLIB_DATA/classification`, if that is set; else it reads the public source (`DATASETS`) at a pinned
@@ -13,9 +13,9 @@ A folder holds tab-separated files with a header line and no quotes, or CSV file
     furd/train.tsv, furd/test.tsv                       any other name: corpus("furd", folder="furd")
     reviews.csv                  sentiment  review      a single file: corpus("reviews", folder="reviews.csv")
 
-`corpus("planted")` makes documents like these, of words whose strengths are known (keywords are in capitals
-here only, and documents shorter); the sign of the sum is the label. *summer* and *wolf* go along with a label
-and decide nothing::
+`corpus("planted")` makes documents like these, of words with known strengths (but longer ones, and without
+the capitals that mark keywords here). The sign of the strengths' sum is the label. *summer* and *wolf* are
+confounders: they correlate with the label, but do not decide it::
 
     gonohu MOVING rahuba summer POOR mipuka        +3 -2 = +1: positive
     gonohu SLOW DATED wolf rahuba mipuka FINE      -1 -1 +2 = 0: drawn anew

@@ -1,4 +1,4 @@
-"""A corpus: train, validation and test documents of which none is in two, and their vocabulary."""
+"""A corpus: disjoint train, validation and test documents, and their vocabulary."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Row(NamedTuple):
-    """A document: its class, how it was written, and its words."""
+    """A document: its class, its original text, and its words."""
 
     label: int
     text: str
@@ -27,7 +27,7 @@ class Row(NamedTuple):
 
     @classmethod
     def of(cls, label: int, text: str) -> Row:
-        """A text, split into words."""
+        """The row of a text, which is split into words."""
         return cls(label, text, tuple(split_words(text)))
 
 
@@ -42,8 +42,8 @@ class Corpus:
         train: what models are trained on.
         validation: what checkpoints and regularisation are chosen by.
         test: what is reported. (The original chooses and reports on one set, its test set.)
-        about: where it is from, what differs from the original, what was left out, the share of documents
-            that were cut; as JSON can hold it.
+        about: source, differences from the original, numbers of documents left out, and share of documents
+            cut; can be stored as JSON.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Corpus:
     about: dict[str, Any] = field(default_factory=dict)
 
     def encode(self, texts: Sequence[str], labels: Sequence[int], max_length: int | None = None) -> Documents:
-        """Texts of your own as documents of this corpus. Unknown words are `<unk>`, be it all of them."""
+        """Texts of your own as documents of this corpus. Unknown words become `<unk>`."""
         rows = zip(labels, texts, strict=True)
         return encode(self.vocabulary, [Row.of(*row) for row in rows], max_length)
 
@@ -97,9 +97,9 @@ def assemble(
 ) -> Corpus:
     """A corpus of three lists of documents.
 
-    Documents that a model cannot tell apart, once they are cut and rare words are `<unk>`, are in one split
-    only: in test, else in validation, else in train. The vocabulary is of all training documents, those that
-    are then left out too; `most` cuts a split after all this.
+    Cutting and `<unk>` can make documents of different splits identical to a model. Such documents stay in
+    one split only: in test, else in validation, else in train. The vocabulary is made from all training
+    documents before any are left out. Last, `most` limits the number of documents of a split.
     """
     vocabulary = Vocabulary.of([row.words[:max_length] for row in parts["train"]])
     documents: dict[str, Documents] = {}
@@ -125,7 +125,7 @@ def assemble(
 
 
 def encode(vocabulary: Vocabulary, rows: Sequence[Row], max_length: int | None = None) -> Documents:
-    """Documents as ids of their words, or of the first `max_length` of them."""
+    """Documents with the ids of their words, or of their first `max_length` words."""
     for label, text, words in rows:
         check(words and label in (0, 1), "a document must have words, and a label 0 or 1", (label, text))
     ids = [vocabulary.encode(row.words[:max_length]) for row in rows]

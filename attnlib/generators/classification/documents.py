@@ -1,4 +1,4 @@
-"""Documents of different lengths, end to end in one tensor, and batches of them."""
+"""Documents of different lengths, concatenated in one tensor, and batches of them."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ class DocumentBatch(Movable):
 
     @property
     def inputs(self) -> dict[str, Tensor]:
-        """What a model is called with, by name: `model(**batch.inputs)`."""
+        """The keyword arguments of a model's call: `model(**batch.inputs)`."""
         return {"input_ids": self.input_ids, "lengths": self.lengths}
 
 
 @dataclass(frozen=True)
 class Documents(Ragged[DocumentBatch]):
-    """Labelled documents, ragged: the words of all of them one after another.
+    """Labelled documents as ragged data: the words of all documents one after another.
 
     Attributes:
         tokens: word ids of the first document, then of the second, ...
         lengths: words of each document, `<bos>` and `<eos>` among them.
         labels: class of each document, 0 or 1.
         texts: each document as it was written, uncut.
-        relevance: how much each token speaks for class 1, where it is known (see `planted`).
+        relevance: ground truth of each token's evidence for class 1, if known (see `planted`).
     """
 
     tokens: Int64[Tensor, " total"]
@@ -66,14 +66,14 @@ class Documents(Ragged[DocumentBatch]):
     relevance: Float[Tensor, " total"] | None = None
 
     def __post_init__(self) -> None:
-        """Refuse parts that do not fit each other."""
+        """Raise `ValueError` if the parts' sizes do not match."""
         counts = [len(self.lengths), len(self.labels), len(self.texts)]
         fits = len({*counts}) == 1 and int(self.lengths.sum()) == len(self.tokens)
         check(fits, "documents must have a length, a label and a text each, and their tokens", counts)
 
     @property
     def like(self) -> Int64[Tensor, " document"]:
-        """Their lengths."""
+        """The sort key of each document: its length."""
         return self.lengths
 
     @cached_property
@@ -94,7 +94,7 @@ class Documents(Ragged[DocumentBatch]):
         )
 
     def positions(self, rows: Int64[Tensor, " rows"]) -> Int64[Tensor, " total"]:
-        """The places in `tokens` of all words of some documents, document by document."""
+        """The indices in `tokens` of all words of some documents, document by document."""
         return spans(self.offsets[rows], self.lengths[rows])
 
     def words(self, row: int) -> list[str]:
@@ -102,13 +102,13 @@ class Documents(Ragged[DocumentBatch]):
         return [BOS, *split_words(self.texts[row])[: int(self.lengths[row]) - 2], EOS]
 
     def toward_label(self, values: Shaped[Tensor, " total"]) -> Shaped[Tensor, " total"]:
-        r"""$(2y - 1) v$: a value per token that speaks for class 1, as one that speaks for the label $y$."""
+        r"""$(2y - 1) v$: values $v$ of tokens in favour of class 1, turned towards the label $y$."""
         return values * (2 * self.labels - 1).repeat_interleave(self.lengths)
 
     # ---- batches -------------------------------------------------------------------------------------
 
     def batch(self, rows: Int64[Tensor, " rows"]) -> DocumentBatch:
-        """Some documents, padded."""
+        """The documents with the given indices, padded."""
         lengths = self.lengths[rows]
         ids = padded(self.tokens, self.offsets[rows], lengths, PAD_ID)
         return DocumentBatch(ids, lengths, self.labels[rows], rows)

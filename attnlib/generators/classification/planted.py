@@ -1,4 +1,4 @@
-"""A synthetic corpus whose truth is known: which words decide, and which only go along."""
+"""A synthetic corpus with ground truth: which words decide the label, and which only correlate with it."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ KEYWORDS = (
     tuple("terrible awful boring bad poor weak dull flat slow bland tired dated".split()),  # noqa: SIM905
     tuple("superb brilliant moving good fine strong witty fresh warm neat solid apt".split()),  # noqa: SIM905
 )
-"""Words that speak for class 0, and for class 1; the strongest first."""
+"""Words that are evidence for class 0, and for class 1; the strongest first."""
 
 CONFOUNDERS = (
     ("winter", "harbour", "trumpet", "monday", "iron", "wolf"),
     ("summer", "garden", "violin", "friday", "silver", "swan"),
 )
-"""Words that decide nothing, but go along with class 0, and with class 1."""
+"""Words that do not decide the label, but correlate with class 0, and with class 1."""
 
 SYLLABLES = tuple("ba de fi go hu ka le mi no pu ra se ti".split())  # noqa: SIM905
-"""What fillers are made of, three each."""
+"""Syllables of fillers; each filler has three."""
 
 STRENGTHS = (3.0, 2.0, 1.0)
-"""How much a keyword counts: the first third of a class's keywords, the second, the last."""
+"""Strengths of the first, second and last third of a class's keywords."""
 
 
 @dataclass(frozen=True, config={"extra": "forbid"})
 class Planting:
-    """How `planted` makes documents; see there. Wrong values raise a `ValueError` that says what is allowed.
+    """Settings of `planted`, explained there. Wrong values raise a `ValueError` that says what is allowed.
 
     Attributes:
-        difficulty: 0, all keywords of a document agree; 1, half of the draws are of the other class, and only
-            strengths decide.
-        confounding: 0, confounders say nothing about the label; 1, they always agree with it.
-        test_confounding: the same for the test documents; `None`: as everywhere.
-        keywords: per class; a multiple of 3, one third per strength.
-        confounders: per class.
-        fillers: different ones.
+        difficulty: with 0, all keywords of a document agree; with 1, each is equally likely to be of either
+            class.
+        confounding: with 0, confounders are independent of the label; with 1, they always agree with it.
+        test_confounding: `confounding` of the test documents; `None`: as in the other splits.
+        keywords: keywords per class; a multiple of 3, one third per strength.
+        confounders: confounders per class.
+        fillers: number of different fillers.
         min_words: shortest document, in words.
         max_words: longest document, in words.
     """
@@ -79,7 +79,7 @@ def planted(
 ) -> Corpus:
     r"""A corpus in which the relevance of every word is known.
 
-    All documents are different, and the order of their labels is random. Each is made so:
+    All documents are different, and the order of their labels is random. Each is made as follows:
 
     1. The label $y$ is 0 for one half of the documents, 1 for the other; the number of words $n$ is uniform
        from `min_words` to `max_words`.
@@ -90,19 +90,19 @@ def planted(
        strength $s_w$ of 3, 2 or 1 (a third of each class's keywords each), positive for class 1 and negative
        for class 0. Keywords are drawn anew until $\sum s_w$ is positive for $y$ = 1 and negative for $y$ =
        0: so the sign of that sum *is* the label, without exception.
-    4. With probability 3/4, one confounder: of class $y$ with probability (1 + `confounding`) / 2, else of
-       the other; evenly among that class's. It decides nothing.
-    5. Keywords and confounder take the places of fillers, evenly among all places.
+    4. With probability 3/4, one confounder is added: of class $y$ with probability (1 + `confounding`) / 2,
+       else of the other class; uniform among that class's confounders. It does not change the label.
+    5. Keywords and confounder replace fillers at places drawn uniformly.
 
-    The true relevance of a token, `relevance` of the documents, is $s_w$ for a keyword, 0 for every other
-    token; it speaks for class 1, and `Documents.toward_label` turns it towards the label. In each document
-    the largest of it, so turned, is positive.
+    The ground truth `Documents.relevance` is $s_w$ for a keyword and 0 for every other token. It is evidence
+    for class 1; `Documents.toward_label` turns it into evidence for the label. After that, the largest
+    relevance in each document is positive.
 
     Args:
-        planting: the parameters of the steps above; the default ones if left out.
-        train_documents: so many documents to train on,
-        validation_documents: to validate on,
-        test_documents: and to test on.
+        planting: the parameters of the steps above; `Planting()` if left out.
+        train_documents: number of training documents.
+        validation_documents: number of validation documents.
+        test_documents: number of test documents.
         seed: same seed, same corpus, on every machine.
 
     Example:
@@ -132,7 +132,7 @@ def planted(
 def lexicon(planting: Planting | None = None) -> tuple[list[str], Float[np.ndarray, " word"]]:
     """The words of `planted`, and the strength of each.
 
-    Keywords and confounders of class 0, those of class 1, then the fillers, the most frequent first.
+    First come keywords and confounders of class 0, then those of class 1, then fillers by frequency.
     """
     planting = planting or Planting()
     made = ["".join(three) for three in itertools.product(SYLLABLES, repeat=3)]
@@ -149,7 +149,7 @@ def lexicon(planting: Planting | None = None) -> tuple[list[str], Float[np.ndarr
 def _different(
     rng: np.random.Generator, size: int, planting: Planting, confounding: float | None, seen: set[bytes]
 ) -> tuple[list[np.ndarray], list[int]]:
-    """Documents that are not among those seen, and their labels; they are added to those seen."""
+    """`size` documents that are not in `seen`, and their labels; the documents are added to `seen`."""
     rows: list[np.ndarray] = []
     labels: list[int] = []
     for _ in range(100):
@@ -166,7 +166,7 @@ def _different(
 def _draw(
     rng: np.random.Generator, n: int, planting: Planting, confounding: float
 ) -> list[tuple[np.ndarray, int]]:
-    """`n` documents: indices into the lexicon, and the label; the numbers are the steps of `planted`."""
+    """`n` documents (indices into the lexicon) and labels; numbers in comments are steps of `planted`."""
     per_class, most_words = planting.per_class, planting.max_words
     labels = rng.permutation(np.arange(n) % 2)  # 1
     lengths = rng.integers(planting.min_words, most_words + 1, n)
@@ -191,7 +191,7 @@ def _keywords(
     lengths: Int64[np.ndarray, " document"],
     planting: Planting,
 ) -> tuple[Int64[np.ndarray, "document most"], Bool[np.ndarray, "document most"]]:
-    """Keywords whose strengths sum to the label's sign, and which of the columns a document uses."""
+    """Keywords whose sum of strengths has the label's sign, and a mask of the columns each document uses."""
     strengths = lexicon(planting)[1]
     numbers = np.minimum(1 + rng.poisson(1.5, len(labels)), lengths // 2)
     used = np.arange(int(numbers.max())) < numbers[:, None]
@@ -207,13 +207,13 @@ def _keywords(
 
 
 def opposites(planting: Planting | None = None) -> dict[str, str]:
-    """For every keyword that of the other class that counts as much.
+    """The keyword of the other class with the same strength, for every keyword.
 
-    With all keywords that speak for a document's label exchanged, its sum of strengths has the other sign: so
-    the label is the other one.
+    If all keywords that are evidence for a document's label are replaced by these, the sum of strengths
+    changes its sign, and so the label changes.
 
     Args:
-        planting: whose keywords; the default one's if left out.
+        planting: the settings that determine the keywords; `Planting()` if left out.
 
     Example:
         >>> opposites()["terrible"], opposites()["superb"]

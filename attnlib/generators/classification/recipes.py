@@ -1,7 +1,7 @@
-"""A corpus by its name: of the study, from a folder of TSV files, from its public source, or made.
+"""Load a corpus by its name, from a folder of tables or its public source, or generate it.
 
-The files of the original are not public, and were binary already; which two classes it took of AG News and of
-20 Newsgroups is not said. What is taken here is said in `DATASETS`.
+The original's files are not public, and its labels were already binary; it does not say which two classes of
+AG News and of 20 Newsgroups it used. `DATASETS` says which are used here.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from attnlib.generators.sources import (
 )
 
 MOST_TESTED = 4000
-"""Documents that the original tests on, of a larger set."""
+"""The default largest number of validation and of test documents; the original's for testing."""
 
 Table = dict[str, list[str]]
 """The columns of a data set's file: its labels, by the name `label` or `stars`, then `text`."""
@@ -38,7 +38,7 @@ Classes = tuple[frozenset[str], frozenset[str]]
 """The labels of class 0 and those of class 1; documents with other labels are left out."""
 
 STARS: Classes = (frozenset({"1", "2"}), frozenset({"4", "5"}))
-"""How a column `stars` is read; three stars are neither."""
+"""The classes in a column `stars`; three stars belong to neither."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,10 @@ class Hub:
     """A data set on the Hugging Face hub.
 
     Attributes:
-        repository: its name there.
+        repository: the name of its repository.
         revision: the commit that is read.
-        text: its columns that make up a document.
-        splits: our names of its splits.
+        text: the columns that are joined to a document.
+        splits: pairs of our name and the hub's name of a split.
     """
 
     repository: str
@@ -60,15 +60,15 @@ class Hub:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a data set of the study is made.
+    """Where a data set's files are, and how they are read.
 
     Attributes:
-        title: its name for people.
-        folder: its folder among folders of TSV files.
-        classes: labels of either class, those of the folder's and of the hub's files.
-        hub: its public source.
-        names: what the two classes are called.
-        differs: what is not as in the original, or not known to be, read from the hub; and from a folder.
+        title: the data set's display name.
+        folder: the name of its folder.
+        classes: the labels of class 0 and of class 1, as they are in the folder's or the hub's files.
+        hub: the public source.
+        names: names of the two classes.
+        differs: known or possible differences from the original's data, from the hub and from a folder.
     """
 
     title: str
@@ -148,7 +148,7 @@ DATASETS: Mapping[str, Recipe] = {
         differs=("not one of the original's seven; neutral sentences left out",) * 2,
     ),
 }
-"""The data sets that are known by name; all but SST are the study's."""
+"""The data sets known by name; all but SST are in the study."""
 
 
 def corpus(
@@ -169,31 +169,31 @@ def corpus(
     is no test set, a fifth of the documents, drawn at random, becomes it; where there is no validation set,
     a tenth of the training documents. Stars are made binary as 1-2 against 4-5.
 
-    Documents without words are left out. A document whose words are those of another is left out too, and so
-    is one that a model cannot tell from one of another split (see `assemble`): it stays in test, else in
-    validation, else in train, once. Test and validation set are cut, in random order, since some
-    files are sorted; how many documents are tested on changes nothing else.
+    Documents without words are left out. So are duplicates: documents with the same words as another, or that
+    a model cannot tell from one of another split (see `assemble`). Of these, one stays: in test, else in
+    validation, else in train. Test and validation documents are shuffled, since some files are sorted, and
+    then limited in number; the number of test documents does not change the other splits.
 
     Args:
         name: one of `DATASETS`, in capitals or not; or "planted", made by `planted`; or, with `folder`, any.
         folder: the folder with the files, one with a subfolder of that name, or a single file. Without it,
             `$ATTNLIB_DATA/classification` is looked into, and else the public source is read.
-        classes: labels of class 0 and class 1, where a folder of your own has more than two; documents with
-            others are left out. Otherwise the two labels in order.
-        max_length: keep the first so many words of each document.
-        train_documents: draw so many training documents at random; copies among them, which are left out
-            after that, are not replaced. (From the public source, at most 200,000 documents of a split are
-            read, drawn at random.)
-        test_documents: keep so many test documents; 4,000 if left out, as in the original (of "planted",
-            1,000). The validation set is cut to 4,000.
-        seed: of all that is drawn.
+        classes: labels of class 0 and class 1, needed where your own files have more than two labels;
+            documents with other labels are left out. By default, the two labels in order.
+        max_length: number of words after which a document is cut.
+        train_documents: number of training documents to draw at random. Copies found among them are left out
+            and not replaced. (From the public source, at most 200,000 documents of a split are read, drawn at
+            random.)
+        test_documents: largest number of test documents; 4,000 if left out, as in the original ("planted":
+            1,000). Of validation documents, at most 4,000 are kept.
+        seed: seed of all random draws.
 
     Raises:
         ValueError: unknown name (close ones are named), wrong columns, labels that are not two, one class
             only, documents without words; or folder, classes or max_length for "planted", which is made.
         FileNotFoundError: the folder or its files are not there.
         ConnectionError: the public source cannot be reached.
-        ImportError: it is to be read, and Hugging Face's `datasets` is not installed.
+        ImportError: the public source needs Hugging Face's `datasets`, which is not installed.
     """
     check_at_least(1, max_length=max_length, train_documents=train_documents, test_documents=test_documents)
     if classes is not None:
@@ -254,10 +254,10 @@ def _tables(folder: Path) -> dict[str, Path]:
 
 
 def read_table(path: Path) -> Table:
-    """A table as columns `label` and `text`; `stars` instead of `label` will do, and is kept as `stars`.
+    """A table's columns `label` (or `stars`, which keeps its name) and `text`.
 
-    Two columns may have any names: of two that are neither, the one with fewer different values is `label`.
-    Where there are more columns, others are ignored.
+    If a table has only two columns, they may have any names: if neither has one of these names, the column
+    with fewer different values is `label`. Of more columns, all others are ignored.
     """
     table = read_columns(path)
     if len(table) == 2:
@@ -271,13 +271,13 @@ def read_table(path: Path) -> Table:
 
 
 MOST = 200_000
-"""Documents of one split that are read from the hub at most; 4,000 steps of 32 see 128,000."""
+"""The largest number of documents per split read from the hub; 4,000 steps with batches of 32 see 128,000."""
 
 
 def read_hub(recipe: Recipe, seed: int = 0) -> dict[str, Table]:
     """A data set's splits from its public source, at the pinned revision: columns `label` and `text`.
 
-    Where a split has more than `MOST` documents, so many are drawn at random.
+    From a split with more than `MOST` documents, `MOST` are drawn at random.
     """
     try:
         import datasets  # type: ignore[import-untyped]
@@ -289,7 +289,7 @@ def read_hub(recipe: Recipe, seed: int = 0) -> dict[str, Table]:
     for ours, theirs in hub.splits:
         try:
             rows: Any = datasets.load_dataset(hub.repository, revision=hub.revision, split=theirs)
-        except Exception as error:  # offline, a proxy's page, a full disk: datasets raises many kinds
+        except Exception as error:  # datasets raises many kinds: offline, a full disk, ...
             raise ConnectionError(
                 f"{hub.repository} at {hub.revision} could not be had from the Hugging Face hub "
                 f"({type(error).__name__}: {error}). Give folder=..., or set {DATA_VARIABLE}: see "
@@ -305,7 +305,7 @@ def read_hub(recipe: Recipe, seed: int = 0) -> dict[str, Table]:
 
 
 def _named(recipe: Recipe) -> bool:
-    """Whether the recipe knows labels by name only, not by the hub's numbers."""
+    """Whether the recipe gives labels by name only, not by the hub's numbers."""
     return not any(label.isdigit() for label in recipe.classes[0] | recipe.classes[1])
 
 
@@ -333,7 +333,7 @@ def _numbers_first(label: str) -> tuple[bool, float, str]:
 
 
 def _binary(tables: dict[str, Table], classes: Classes, source: str) -> dict[str, list[Row]]:
-    """The tables with labels 0 and 1 and the words of each document; other labels are left out."""
+    """The documents of each table, with class 0 or 1; those with other labels are left out."""
     number = {label: index for index, labels in enumerate(classes) for label in labels}
     two = {}
     for split, table in tables.items():

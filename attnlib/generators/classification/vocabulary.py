@@ -1,4 +1,4 @@
-"""From a text to words, and from words to ids."""
+"""Split texts into words, and map words to ids."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _WORD = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
 def split_words(text: str) -> list[str]:
     """The words of a text, in lower case.
 
-    Letters, digits and apostrophes within them hold together; every other sign that is not blank is a word
-    of its own.
+    Adjacent letters, digits and underscores form a word, which may have apostrophes inside; every other
+    character except white space is a word of its own.
 
     Example:
         >>> split_words("Don't PANIC, it's 42!")
@@ -32,7 +32,7 @@ class Vocabulary:
     """The words a model knows.
 
     Attributes:
-        words: each word at its id: the four of `SPECIAL` first.
+        words: the words, starting with the four of `SPECIAL`; the id of each is its index.
     """
 
     words: tuple[str, ...]
@@ -41,7 +41,7 @@ class Vocabulary:
     def of(cls, documents: Iterable[Sequence[str]], more_than: int = 2) -> Vocabulary:
         """The words that occur more than `more_than` times in the training documents.
 
-        In the original's order: by descending count, and those of one count by first occurrence.
+        As in the original, they are ordered by descending count, then by first occurrence.
         """
         counts = Counter(word for words in documents for word in words)
         known = [word for word, n in counts.most_common() if n > more_than and word not in SPECIAL]
@@ -63,5 +63,5 @@ class Vocabulary:
         return [ids[BOS], *(ids.get(word, unknown) for word in words), ids[EOS]]
 
     def decode(self, ids: Iterable[int]) -> list[str]:
-        """The words of ids; unknown ones are gone, `<unk>` stands for them."""
+        """The words of ids; a word that was unknown when it was encoded is `<unk>`."""
         return [self.words[index] for index in ids]

@@ -1,4 +1,4 @@
-"""The RASP languages: what a transformer computes at every position, and where a RASP program looks.
+"""The RASP languages: the output at every position, and the attention of a RASP program that computes it.
 
 Source: Weiss, Goldberg and Yahav, *Thinking Like Transformers*, ICML 2021, section 5.
 """

@@ -30,7 +30,7 @@ NON_TOKEN = "§"
 """What `sort_by_freq` writes where there is nothing left to write."""
 
 HIGHEST_COUNT = 10
-"""`hist` and `hist2` write this for every count from here on."""
+"""The largest count that `hist` and `hist2` write; they write it for larger counts too."""
 
 Outputs = Callable[[Sequences], Int64[Tensor, "batch position"]]
 Select = Callable[[Sequences], Bool[Tensor, "batch query key"]]
@@ -56,13 +56,13 @@ class Definition:
     Attributes:
         name: what it is called.
         summary: one line that says what stands at each output position.
-        outputs: index, among the classes, of the output at every position.
-        classes: the output symbols, given the alphabet.
+        outputs: computes the output at every position, as an index into `classes`.
+        classes: the output symbols, as a function of the alphabet.
         heads: the attention pattern of each head whose algorithm is known.
         symbols: the alphabet, where the language has one of its own (the Dyck languages).
         sample: draws symbols [batch position] of given lengths; uniform unless the language says otherwise.
-        paper_size: layers and heads of the model in the paper's Table 1, where it is there.
-        size_without_bos: the same without a beginning-of-sequence token, where that is another one.
+        paper_size: layers and heads of the model in the paper's Table 1, if the table has the language.
+        size_without_bos: layers and heads without a beginning-of-sequence token, if they differ.
     """
 
     name: str
@@ -76,7 +76,7 @@ class Definition:
     size_without_bos: tuple[int, int] | None = None
 
     def __reduce__(self) -> Any:
-        """By name: most languages hold functions without one, which could not be sent to another process."""
+        """Pickle a known language by its name: most hold lambdas, which cannot be pickled."""
         return (_known, (self.name,)) if LANGUAGES.get(self.name) is self else super().__reduce__()
 
 
@@ -173,7 +173,7 @@ SORT_BY_FREQ = Definition(
         (0, 0): Pattern(_same_symbol),
         (0, 1): Pattern(_same_symbol_before),
         (1, 0): Pattern(lambda s: select(rank := s.rank_by(*_by_frequency(s)), rank, operator.lt)),
-        # as in the original, half of it is for BOS, which `sort` leaves out in the same place
+        # as in the original, half of this head's attention is on BOS; the same head of `sort` ignores BOS
         (2, 0): Pattern(lambda s: select(s.rank_by(*_by_frequency(s)), s.positions)),
     },
     paper_size=(3, 2),
@@ -208,12 +208,12 @@ def _known(name: str) -> Definition:
 
 @dataclass(frozen=True)
 class FromFile(Definition):
-    """A language that a file defines; other processes read it from there."""
+    """A language defined in a Python file; other processes load it from that file."""
 
     file: str = ""
 
     def __reduce__(self) -> Any:
-        """By file and name."""
+        """Pickle the language by its file and name."""
         return _read, (self.file, self.name)
 
 
@@ -223,7 +223,7 @@ def definitions_in(file: Path) -> dict[str, Definition]:
     The file is run, as `python file` would: name only files that you trust.
 
     Args:
-        file: with one `Definition` or more at its top level, under any variable names.
+        file: a file with one or more `Definition` objects at its top level, under any variable names.
 
     Example of such a file::
 

@@ -1,4 +1,4 @@
-"""Dyck languages: brackets of k kinds, judged prefix by prefix."""
+"""Dyck languages: sequences of brackets of k kinds, whose prefixes are classified."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ PAIRS = ("()", "{}", "[]", "<>", "\\/", "`'", "uv", "xy")
 symbol "a", so that its dyck7 and dyck8 cannot be made; ours is "uv"."""
 
 GROUP = 700
-"""How many sequences grow together: few enough for a cache."""
+"""About how many sequences are generated together: few enough for the processor's cache."""
 
 OPEN, BALANCED, BROKEN = 0, 1, 2
 """Classes of a prefix: P, it can still be balanced; T, it is balanced; F, it is broken for ever."""
 
 NOT_A_BRACKET = 2**62
-"""Behind all brackets, when they are sorted."""
+"""A sort key larger than that of any bracket."""
 
 
 def classify(sequences: Sequences) -> Int64[Tensor, "batch position"]:
@@ -38,7 +38,7 @@ def classify(sequences: Sequences) -> Int64[Tensor, "batch position"]:
     position, bracket, closing = np.arange(longest), symbols < neutral, symbols & 1
     depth = np.where(bracket, 1 - 2 * closing, 0).cumsum(1)
     level = np.maximum(depth + closing, 0)  # an opening and its closing stand on one level
-    # One number each, with the symbol in its last bits: numbers are sorted far faster than an order is found.
+    # Level, position and symbol are packed into one integer: `np.sort` is far faster than `np.argsort`.
     for_place, for_symbol = longest.bit_length(), neutral.bit_length()
     numbers = ((level << for_place) | position) << for_symbol | symbols
     ordered = np.sort(np.where(bracket, numbers, NOT_A_BRACKET), axis=1)
@@ -52,13 +52,13 @@ def classify(sequences: Sequences) -> Int64[Tensor, "batch position"]:
 def sample(rng: np.random.Generator, lengths: np.ndarray, alphabet_size: int) -> np.ndarray:
     """Symbols [batch position] in which all three classes are common.
 
-    By turns: a balanced sequence; one whose beginning is balanced and whose end is random; a random one.
-    (The original's balanced sequences can be one symbol longer than asked for; these are not.)
+    Three kinds of sequence alternate: a balanced one; one with a balanced beginning and a random end; a
+    random one. (The original's balanced sequences can be one symbol too long; these are not.)
     """
     symbols = random_symbols(rng, lengths, alphabet_size)
     kind = np.arange(len(lengths)) % 3
     some = np.flatnonzero(kind < 2)
-    some = some[np.argsort(lengths[some], kind="stable")]  # those of a group grow for as many steps
+    some = some[np.argsort(lengths[some], kind="stable")]  # similar lengths need similarly many steps
     for rows in np.array_split(some, len(lengths) // GROUP + 1):
         kept = np.where(kind[rows] == 0, lengths[rows], rng.integers(0, lengths[rows] + 1))[:, None]
         balanced = _balanced(rng, lengths[rows], n_pairs=(alphabet_size - 1) // 2)
@@ -68,18 +68,18 @@ def sample(rng: np.random.Generator, lengths: np.ndarray, alphabet_size: int) ->
 
 
 def random_symbols(rng: np.random.Generator, lengths: np.ndarray, alphabet_size: int) -> np.ndarray:
-    """Symbols [batch position] drawn uniformly; what lies beyond a sequence's length means nothing."""
+    """Symbols [batch position] drawn uniformly; entries beyond a sequence's length are meaningless."""
     return rng.integers(0, alphabet_size, size=(len(lengths), int(lengths.max(initial=0))), dtype=np.int16)
 
 
 def _balanced(rng: np.random.Generator, lengths: np.ndarray, n_pairs: int) -> np.ndarray:
-    """Balanced sequences, grown as the original grows them: insert a pair (70 %) or "a" at a random place.
+    """Balanced sequences, generated as in the original: insert a pair (70 %) or "a" at a random place.
 
-    All sequences grow together, and no symbol moves meanwhile: an insertion adds its width to the place of
-    every symbol that stands there or behind, and the symbols are written once, where they end up.
+    All sequences grow in parallel. An insertion only updates indices: it adds its width to the place of every
+    symbol at or behind the insertion. The symbols are written once, at their final places.
     """
     n_samples, longest = len(lengths), int(lengths.max(initial=0))
-    places = np.empty((longest, 2, n_samples), np.min_scalar_type(longest + 1))  # narrow: most of the work
+    places = np.empty((longest, 2, n_samples), np.min_scalar_type(longest + 1))  # narrow: most time goes here
     kinds = np.empty((longest, n_samples), np.int16)
     widths = np.empty((longest, n_samples), np.uint8)
     size = np.zeros(n_samples, dtype=np.int16)
@@ -96,7 +96,7 @@ def _balanced(rng: np.random.Generator, lengths: np.ndarray, n_pairs: int) -> np
         step += 1
     widths, places = widths[:step], places[:step]
     opening = np.where(widths == 2, 2 * kinds[:step], 2 * n_pairs)
-    places[widths[:, None] <= [[0], [1]]] = longest  # what was not inserted goes into a column of its own
+    places[widths[:, None] <= [[0], [1]]] = longest  # what was not inserted goes into an extra column
     grown = np.zeros((n_samples, longest + 1), dtype=np.int16)
     grown[np.arange(n_samples), places] = np.stack([opening, opening + 1], axis=1)
     return grown[:, :longest]

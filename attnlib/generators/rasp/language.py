@@ -1,4 +1,4 @@
-"""A language with its alphabet: from symbols to batches that a model can be trained on."""
+"""A language with its alphabet, and batches of its sequences to train models on."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 ALL_SYMBOLS = string.ascii_letters + string.digits + string.punctuation + string.whitespace
 ALPHABET_SIZES = (10, 26, 52, 100)
-"""The alphabets of the paper: the first n of letters, digits, punctuation and white space."""
+"""Sizes of the paper's alphabets: the first n of letters, digits, punctuation and white space."""
 
 LARGEST = (3, 2)
 """Layers and heads of the largest model in the paper's Table 1."""
@@ -55,7 +55,7 @@ def language(name: str | Definition, alphabet_size: int = 26, bos: bool = False)
 
 @dataclass(frozen=True)
 class Language:
-    """What a model is to compute at every position of a sequence, and where it might look to do so.
+    """A language with its alphabet: the output at every position, target attention, and batches.
 
     Attributes:
         definition: the computation.
@@ -74,10 +74,10 @@ class Language:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Layers and heads that a model for it should have: those of the paper's.
+        """Layers and heads of the paper's model for the language.
 
-        For a language that the paper has no model of: as many as its largest, `LARGEST`, and as many as the
-        heads with a known algorithm need.
+        If the paper has none, they are those of its largest model, `LARGEST`, or more if the heads with a
+        known algorithm need more.
         """
         paper = self.definition.paper_size
         if not self.bos and self.definition.size_without_bos:
@@ -93,7 +93,7 @@ class Language:
 
     @cached_property
     def tokenizer(self) -> transformers.PreTrainedTokenizerFast:
-        """One token for each symbol of the alphabet."""
+        """A tokenizer with one token for each symbol of the alphabet."""
         return char_tokenizer(self.alphabet)
 
     @cached_property
@@ -111,13 +111,13 @@ class Language:
         return {head: mask[0] for head, mask in self._target_attention(self.encode(text)).items()}
 
     def annotate(self, text: str) -> Sample:
-        """Everything about the sequence `text`: ids, targets and target attention."""
+        """The sample of the sequence `text`: ids, targets and target attention."""
         batch = self.batch(self.encode(text))
         targets = {head: mask[0] for head, mask in batch.target_attention.items()}
         return Sample(text, batch.input_ids[0], batch.target_ids[0], target_attention=targets)
 
     def encode(self, *texts: str) -> Sequences:
-        """Texts as `Sequences`."""
+        """Texts as `Sequences`; an empty text or an unknown symbol raises `ValueError`."""
         for text in texts:
             strangers = sorted(set(text) - set(self.alphabet))
             if strangers or not text:
@@ -140,8 +140,8 @@ class Language:
         """A table of `n` sequences and their outputs, to see what the language is.
 
         Args:
-            n: how many.
-            seed: of the draw.
+            n: number of sequences.
+            seed: seed of the draw.
             max_length: longest length, in symbols.
         """
         import pandas as pd
@@ -158,19 +158,19 @@ class Language:
         places: Bool[Tensor, " position"],
         rng: np.random.Generator,
     ) -> Sequences | None:
-        """A sequence with another symbol at some places, and so with another output at one position.
+        """A counterfactual: another symbol at `places` and, as a result, another output at `query`.
 
-        Where that is not enough (sort: an equal symbol elsewhere takes the place of the one that is gone),
-        all occurrences of the places' symbols are exchanged.
+        If replacing only the places does not change the output (in sort, an equal symbol elsewhere may move
+        up), all occurrences of their symbols are replaced.
 
         Args:
-            sequence: one.
-            query: the position of the output.
-            places: what the output was made of.
-            rng: draws the symbol that is put there: one that stood at none of the places.
+            sequence: a single sequence.
+            query: the position of the output that is to change.
+            places: True for the input positions that the output depends on.
+            rng: draws the new symbol among those that stand at none of the places.
 
         Returns:
-            `None` if there is no such sequence.
+            The new sequence, or `None` if there is none.
 
         Example:
             >>> lang = language("reverse", alphabet_size=10)
@@ -205,11 +205,11 @@ class Language:
         """Draw `n` sequences of one split; lengths are uniform, and so are symbols (not in Dyck languages).
 
         A sequence's own content decides its split (a tenth of all sequences each for valid and test), so
-        that no sequence is ever in two, whatever the seeds and sizes. Lengths are uniform before that: of one
-        that has few sequences, a split may have none, or more than its share.
+        that no sequence is ever in two, whatever the seeds and sizes. Lengths are uniform before the splits
+        are separated: a split may have too many or no sequences of a length at which few exist.
 
         Args:
-            n: how many, at least 1.
+            n: number of sequences, at least 1.
             split: "train", "valid" or "test".
             seed: same seed, same sequences, on every machine.
             min_length: shortest length, in symbols.
@@ -236,10 +236,10 @@ class Language:
         return Sequences(torch.from_numpy(symbols), torch.from_numpy(lengths), self._code_points)
 
     def batch(self, sequences: Sequences, target_attention: bool = True) -> Batch:
-        """Ids, targets and, if asked for, target attention of many sequences.
+        """Ids, targets and, if requested, target attention of many sequences.
 
-        The beginning-of-sequence token, if any, has no target: unlike in the original, where predicting it
-        counts as a success, it makes no accuracy look better.
+        The beginning-of-sequence token, if any, has no target. In the original, its trivial prediction counts
+        as a success and raises the accuracy.
         """
         real = sequences.real
         padding = int(self.tokenizer.pad_token_id)
@@ -266,7 +266,7 @@ class Language:
     def in_batches(
         self, sequences: Sequences, batch_size: int = 250, target_attention: bool = False
     ) -> list[Batch]:
-        """All sequences once, in their order: what a model is evaluated on."""
+        """All sequences once, in their order, in batches for evaluation."""
         parts = chunks(len(sequences), batch_size)
         return [self.batch(sequences[part], target_attention) for part in parts]
 
@@ -277,7 +277,7 @@ class Language:
         pairs = real[:, :, None] & real[:, None, :]
         masks = {head: pattern.select(sequences) & pairs for head, pattern in self.definition.heads.items()}
         if self.bos:
-            for head, mask in masks.items():  # a row (which looks at itself) and a column for that token
+            for head, mask in masks.items():  # add BOS: a row that looks at itself, and a column
                 masks[head] = pad(mask, (1, 0, 1, 0))
                 masks[head][:, :, 0] = self.definition.heads[head].sees_bos & pad(real, (1, 0), value=True)
                 masks[head][:, 0, 0] = True

@@ -1,4 +1,4 @@
-"""Many sequences of symbols at once, and the few quantities that the RASP languages are made of.
+"""Batches of symbol sequences, and the quantities by which the RASP languages are defined.
 
 A RASP program selects keys for every query by comparing two numbers, one that belongs to the key and one
 that belongs to the query (Weiss, Goldberg and Yahav 2021, section 3). `Sequences` offers those numbers, and
@@ -119,7 +119,7 @@ def select(
 
 
 def _is_narrow(numbers: Tensor) -> bool:
-    """Whether 16 bits hold them all: positions, ranks and counts, not fractions, nor every code point."""
+    """Whether 16-bit integers hold all numbers, as they do positions, ranks and counts."""
     if numbers.is_floating_point() or not numbers.numel():
         return False
     kind = torch.iinfo(torch.int16)

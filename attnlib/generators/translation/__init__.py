@@ -10,9 +10,9 @@ lines::
     multi30k_en_de/train.tsv.gz         en  de          columns in any order, further ones are ignored
     mine/train.de, mine/train.en        line by line: bitext("mine", "mine", languages=("de", "en"))
 
-`bitext("invented")` makes sentences like this one, of which every word's translation is known: the article
-*sepu* has none, the adjective *demi* goes behind its noun *rara*, the phrasal verb *tira migo* is one word,
-*dunpan*, at the end of its clause, and *nono* is two::
+`bitext("invented")` makes sentences like this one, in which every word's translation is known: the article
+*sepu* has none; the adjective *demi* (*norfel*) follows its noun *rara* (*lomfel*); the phrasal verb
+*tira migo* is one word, *dunpan*, at the end of its clause; the noun *nono* is two, *gushet valgus*::
 
     sepu demi rara tira migo sepu nono sego   ->   lomfel norfel gushet valgus valkim dunpan
 

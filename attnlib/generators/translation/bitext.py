@@ -30,8 +30,8 @@ class Bitext:
         train: what models are trained on.
         validation: what checkpoints are chosen by.
         test: what is reported. (The original chooses and reports on one set, its validation set.)
-        about: where it is from, what differs from the original, what was left out and cut; as JSON can hold
-            it.
+        about: source, differences from the original, and numbers of sentences left out and cut; can be
+            stored as JSON.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Bitext:
     about: dict[str, Any] = field(default_factory=dict)
 
     def encode(self, sentence: str, translation: str = "") -> Pairs:
-        """One sentence of your own, and what is taken for its translation."""
+        """A sentence of your own and its translation as `Pairs`; a sentence without words is refused."""
         check(sentence.split(), "a sentence must have at least one word", sentence)
         return encode(self.subwords, [(sentence, translation)])[0]
 
@@ -75,7 +75,7 @@ class Bitext:
 def encode(
     subwords: Subwords, texts: Sequence[tuple[str, str]], max_length: int | None = None
 ) -> tuple[Pairs, int]:
-    """Texts as pairs of sentences, each cut after `max_length` tokens; and how many were cut."""
+    """Encoded pairs of sentences, each sentence cut after `max_length` tokens; and how many pairs are cut."""
     sides: dict[str, torch.Tensor] = {}
     long: set[int] = set()
     most = sys.maxsize if max_length is None else max_length + 2  # with `<bos>` and `<eos>`

@@ -24,7 +24,7 @@ SOUNDS = (
     "ba de fi go hu ka le mi no pu ra se ti".split(),  # noqa: SIM905
     "val nor tes kim dun sar fel lom rik gus pan bor het".split(),  # noqa: SIM905
 )
-"""What words are made of, two or three each: those of the source, those of the target language."""
+"""Syllables of the source and of the target language; a word has two or three."""
 
 MEANINGS = {
     "nouns": (
@@ -45,7 +45,7 @@ MEANINGS = {
     "adverbs": "often today again slowly never quickly gladly always sometimes alone",
     "articles": "the a",
 }
-"""English words for the invented ones, by kind of word, in the order of a `Lexicon`."""
+"""English translations of the invented words, by kind of word, in the order of a `Lexicon`."""
 
 
 @dataclass(frozen=True, config={"extra": "forbid"})
@@ -53,14 +53,14 @@ class Grammar:
     """The two languages of `invented`; wrong values raise a `ValueError` that says what is allowed.
 
     Attributes:
-        nouns: different ones.
-        verbs: different ones.
-        adjectives: different ones.
-        adverbs: different ones.
+        nouns: number of different nouns.
+        verbs: number of different verbs.
+        adjectives: number of different adjectives.
+        adverbs: number of different adverbs.
         two_words: the chance that a noun, adjective, adverb, or verb of one word is two words in the target.
         phrasal: share of the verbs that stand with a particle in the source; both are one target word.
-        clauses: in the longest sentences.
-        reordered: whether words change places; else the target follows the source word by word.
+        clauses: number of clauses in the longest sentences.
+        reordered: whether the target's word order differs; else the target follows the source word by word.
     """
 
     nouns: int = Field(default=40, ge=2, le=60)
@@ -74,7 +74,7 @@ class Grammar:
 
 
 class Unit(NamedTuple):
-    """Source words, and the target words that translate them: all of these are aligned with all of those."""
+    """Source words and the target words that translate them; each is aligned with all words opposite."""
 
     source: tuple[str, ...]
     target: tuple[str, ...]
@@ -98,9 +98,9 @@ class Lexicon(NamedTuple):
 
     @property
     def meanings(self) -> dict[str, str]:
-        """For every word of both languages an English one, to read sentences by: all of a unit mean the same.
+        """An English gloss for every word of both languages; all words of a unit have the same.
 
-        The second word of a phrasal verb belongs to several verbs; it is "up".
+        The exception is the second word of a phrasal verb, which several verbs share: its gloss is "up".
         """
         found = dict.fromkeys((*self.joiner.source, *self.joiner.target), "and")
         for kind, english in MEANINGS.items():
@@ -111,7 +111,7 @@ class Lexicon(NamedTuple):
 
     @property
     def kinds(self) -> dict[Unit, list[Unit]]:
-        """For every noun, verb, adjective and adverb all units of its kind."""
+        """All units of the same kind of word, for every noun, verb, adjective and adverb."""
         return {unit: kind for kind in self[:4] for unit in kind}
 
     def exchanged(
@@ -122,20 +122,20 @@ class Lexicon(NamedTuple):
         place: int,
         rng: np.random.Generator,
     ) -> tuple[list[str], list[str]] | None:
-        """The sentence with another unit in place of that which a word translates; both keep their lengths.
+        """The sentence and its translation with the unit of one target word replaced by another unit.
 
-        The other unit is of the same kind of word, and of as many words in both languages. Where a unit is
-        two words in the target language, both are exchanged.
+        The other unit is of the same kind of word and has as many words in both languages, so both sentences
+        keep their lengths. If the unit has two target words, both are replaced.
 
         Args:
             source: the words of the sentence.
-            target: those of its translation.
-            aligned: which translates which.
-            place: of the word of the translation.
+            target: the words of its translation.
+            aligned: True where a target word translates a source word.
+            place: the index of the target word.
             rng: draws the other unit.
 
         Returns:
-            The words of both; `None` if there is no other such unit.
+            The new words of both sentences; `None` if there is no other such unit.
         """
         from_ = aligned[place].nonzero()[:, 0].tolist()
         into = aligned[:, from_[0]].nonzero()[:, 0].tolist()
@@ -184,7 +184,7 @@ def lexicon(grammar: Grammar | None = None) -> Lexicon:
 
 
 def _spelled(rng: np.random.Generator, sounds: Sequence[str]) -> list[str]:
-    """Words of two sounds in random order, then such of three."""
+    """All words of two syllables in random order, then all words of three."""
     made = [["".join(each) for each in itertools.product(sounds, repeat=n)] for n in (2, 3)]
     return [words[index] for words in made for index in rng.permutation(len(words))]
 
@@ -199,7 +199,7 @@ def invented(
 ) -> Bitext:
     r"""A pair of languages in which the translation of every word is known.
 
-    All sentences are different. Each has 1 to `clauses` clauses, evenly, with a joining word between them. A
+    All sentences are different. Each has 1 to `clauses` clauses (uniform), joined by a conjunction. A
     clause is *subject verb object*, with an adverb at its end in half of the cases; subject and object are
     *article adjective noun*, the article in two thirds of the cases and the adjective in half of them. Words
     of a kind are drawn by Zipf's law: the $r$-th with probability in proportion to $1/r$. The translation
@@ -207,17 +207,17 @@ def invented(
 
     1. an article translates to nothing;
     2. a phrasal verb, two words, translates to one; some other words translate to two; the rest to one;
-    3. the adjective comes after its noun; a subject's after the object's noun, where that stands alone;
-    4. the verb comes at the end of its clause.
+    3. the adjective comes after its noun; a subject's adjective comes after an object that is a noun only;
+    4. the verb comes at the end of its clause. (Without `Grammar.reordered`, rules 3 and 4 do not apply.)
 
-    So the truth about every target word is known: its one source word, or two. It is `alignment` of the
-    sentences; `<eos>` translates nothing.
+    So the ground truth of every target word is known: its source word, or two of them. `Pairs.alignment`
+    holds it; `<eos>` translates nothing.
 
     Args:
-        grammar: the languages; the default ones if left out.
-        train_sentences: so many sentences to train on,
-        validation_sentences: to validate on,
-        test_sentences: and to test on.
+        grammar: the grammar of the languages; `Grammar()` if left out.
+        train_sentences: number of training sentences.
+        validation_sentences: number of validation sentences.
+        test_sentences: number of test sentences.
         seed: same seed, same sentences, on every machine.
 
     Example:
@@ -246,7 +246,7 @@ Sentence = tuple[list[str], list[str], Bool[np.ndarray, "target source"]]
 def _different(
     rng: np.random.Generator, size: int, grammar: Grammar, words: Lexicon, seen: set[str]
 ) -> list[Sentence]:
-    """Sentences that are not among those seen; they are added to those seen."""
+    """`size` sentences that are not in `seen`; their texts are added to `seen`."""
     found: list[Sentence] = []
     for _ in range(20 * size):
         if len(found) == size:
@@ -261,7 +261,7 @@ def _different(
 def _sentence(rng: np.random.Generator, grammar: Grammar, words: Lexicon) -> Sentence:
     """A sentence, its translation, and which words of the one are aligned with which of the other."""
     said: list[Unit] = []
-    order: list[int] = []  # of the units, as the target language has them
+    order: list[int] = []  # of the units in the target language
     for clause in range(int(rng.integers(1, grammar.clauses + 1))):
         if clause:
             order.append(len(said))
@@ -274,7 +274,7 @@ def _sentence(rng: np.random.Generator, grammar: Grammar, words: Lexicon) -> Sen
         if grammar.reordered:
             at = len(subject)
             places.append(places.pop(at))
-            for end in (at, at + len(thing)):  # an adjective and its noun, the last two of a phrase, change
+            for end in (at, at + len(thing)):  # swap an adjective and the noun after it (rule 3)
                 if said[places[end - 2]] in words.adjectives:
                     places[end - 2 : end] = places[end - 2 : end][::-1]
         order += places
@@ -291,7 +291,7 @@ def _sentence(rng: np.random.Generator, grammar: Grammar, words: Lexicon) -> Sen
 
 
 def _phrase(rng: np.random.Generator, words: Lexicon) -> list[Unit]:
-    """Article, adjective, noun."""
+    """A random noun phrase: a noun, often with article or adjective before it."""
     article = [words.articles[int(rng.integers(2))]] if rng.random() < 2 / 3 else []
     adjective = [_zipf(rng, words.adjectives)] if rng.random() < 0.5 else []
     return [*article, *adjective, _zipf(rng, words.nouns)]

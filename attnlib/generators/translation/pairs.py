@@ -1,4 +1,4 @@
-"""Pairs of sentences of different lengths, end to end in one tensor per side, and batches of them."""
+"""Pairs of sentences of different lengths, concatenated in one tensor per side, and batches of them."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class PairBatch(Movable):
 
     Attributes:
         source: token ids, `<bos>` first and `<eos>` last; 0 on padding.
-        source_lengths: tokens of each source sentence, `<bos>` and `<eos>` among them.
-        target: the same of the translations.
-        target_lengths: the same of the translations.
+        source_lengths: number of tokens of each source sentence, `<bos>` and `<eos>` included.
+        target: token ids of the translations, in the same form.
+        target_lengths: number of tokens of each translation, `<bos>` and `<eos>` included.
         rows: each pair's row in the `Pairs` it came from.
     """
 
@@ -39,7 +39,7 @@ class PairBatch(Movable):
 
     @property
     def inputs(self) -> dict[str, Tensor]:
-        """What a model is called with, by name; of the target, all tokens but the last."""
+        """The keyword arguments of a model's call; the target is without its last column."""
         return {"source": self.source, "lengths": self.source_lengths, "target": self.target[:, :-1]}
 
     @property
@@ -55,32 +55,32 @@ class PairBatch(Movable):
 
     @property
     def pairs(self) -> Bool[Tensor, "batch target source"]:
-        """True where both a token to predict and a source token are no padding."""
+        """True where neither the token to predict nor the source token is padding."""
         columns = torch.arange(self.source.shape[1], device=self.source.device)
         return self.real[..., None] & (columns < self.source_lengths[:, None])[:, None]
 
     @property
     def asked(self) -> Int64[Tensor, " asked"]:
-        """Where the tokens to predict are among all. As indices they are looked for, and waited for, once."""
+        """Flat indices of the tokens to predict; unlike a mask, they make the CPU wait for the GPU once."""
         return self.real.flatten().nonzero()[:, 0]
 
 
 @dataclass(frozen=True)
 class Pairs(Ragged[PairBatch]):
-    """Sentences and their translations, ragged: the tokens of all of them one after another.
+    """Sentences and their translations as ragged data: the tokens of all sentences one after another.
 
-    A *target token* is one to predict: every token of a translation but `<bos>`. What is known of each pair
-    of a target token and a source token (the alignment, the scores of a model) lies end to end too: sentence
-    by sentence, its target tokens one after another, for each all tokens of the source.
+    A *target token* is one to predict: every token of a translation but `<bos>`. Values for each pair of a
+    target token and a source token (the alignment, a model's scores) are concatenated too: sentence by
+    sentence, then target token by target token, then source token by source token.
 
     Attributes:
         source: ids of the first sentence, then of the second, ...; each from `<bos>` to `<eos>`.
-        source_lengths: tokens of each source sentence.
-        target: the same of the translations.
-        target_lengths: the same of the translations.
+        source_lengths: number of tokens of each source sentence.
+        target: ids of the translations, in the same form.
+        target_lengths: number of tokens of each translation, `<bos>` included.
         texts: each sentence and its translation as they were written, uncut.
-        alignment: for each target token and source token, whether the one is a translation of the other,
-            where that is known (see `invented`); `<eos>` is a translation of nothing.
+        alignment: for each pair of tokens, whether the target token translates the source token, if known
+            (see `invented`); `<eos>` translates nothing.
     """
 
     source: Int64[Tensor, " sources"]
@@ -91,7 +91,7 @@ class Pairs(Ragged[PairBatch]):
     alignment: Bool[Tensor, " pairs"] | None = None
 
     def __post_init__(self) -> None:
-        """Refuse parts that do not fit each other."""
+        """Raise `ValueError` if the parts' sizes do not match."""
         n = len(self.texts)
         sides = ((self.source, self.source_lengths), (self.target, self.target_lengths))
         fit = all(len(lengths) == n and int(lengths.sum()) == len(side) for side, lengths in sides)
@@ -102,22 +102,22 @@ class Pairs(Ragged[PairBatch]):
 
     @property
     def like(self) -> Int64[Tensor, " sentence"]:
-        """The source's length, then the target's."""
+        """The sort key of each sentence: the source's length, then the target's."""
         return 1000 * self.source_lengths + self.target_lengths
 
     @property
     def pair_counts(self) -> Int64[Tensor, " sentence"]:
-        """Target tokens times source tokens of each sentence."""
+        """The number of token pairs of each sentence: target tokens times source tokens."""
         return (self.target_lengths - 1) * self.source_lengths
 
     @property
     def row_lengths(self) -> Int64[Tensor, " targets"]:
-        """Source tokens of each target token: the lengths of the ragged rows that statistics are made of."""
+        """The number of source tokens for each target token, which has one ragged row of pairs."""
         return self.source_lengths.repeat_interleave(self.target_lengths - 1)
 
     @property
     def sentences(self) -> Int64[Tensor, " targets"]:
-        """The sentence that each target token belongs to: what is drawn again for intervals."""
+        """The sentence of each target token: the unit to resample for bootstrap confidence intervals."""
         return torch.arange(len(self)).repeat_interleave(self.target_lengths - 1)
 
     @property
@@ -150,12 +150,12 @@ class Pairs(Ragged[PairBatch]):
         return Pairs(**taken, texts=texts, alignment=known)
 
     def positions(self, rows: Int64[Tensor, " rows"]) -> Int64[Tensor, " pairs"]:
-        """The places, among all pairs of tokens, of those of some sentences, sentence by sentence."""
+        """The indices, among all pairs of tokens, of the pairs of some sentences, sentence by sentence."""
         counts = self.pair_counts
         return spans(starts_of(counts)[rows], counts[rows])
 
     def target_positions(self, rows: Int64[Tensor, " rows"]) -> Int64[Tensor, " targets"]:
-        """The places, among all target tokens, of those of some sentences, sentence by sentence."""
+        """The indices, among all target tokens, of the tokens of some sentences, sentence by sentence."""
         counts = self.target_lengths - 1
         return spans(starts_of(counts)[rows], counts[rows])
 
@@ -166,7 +166,7 @@ class Pairs(Ragged[PairBatch]):
     # ---- batches -------------------------------------------------------------------------------------
 
     def batch(self, rows: Int64[Tensor, " rows"]) -> PairBatch:
-        """Some pairs of sentences, padded."""
+        """The pairs of sentences with the given indices, padded."""
         sides = {}
         for side in ("source", "target"):
             lengths = getattr(self, f"{side}_lengths")

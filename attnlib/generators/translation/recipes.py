@@ -1,4 +1,4 @@
-"""A bitext by its name: of the study, from a folder, from its public source, or made."""
+"""Load a bitext by its name, from a folder or its public source, or generate it."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ from attnlib.generators.translation.invented import invented
 from attnlib.generators.translation.subwords import Subwords
 
 MOST_TESTED = 1014
-"""Sentences that are validated and tested on, of a larger set: as many as Multi30k has to validate on."""
+"""The default largest number of validation and of test sentences: the size of Multi30k's validation set."""
 
 VOCABULARY, MAX_LENGTH = 8000, 100
-"""Tokens of both languages together, and of a sentence; languages that are made have whole words."""
+"""Default size of the joint vocabulary, and number of tokens after which a sentence is cut."""
 
 
 Lines = list[tuple[str, str]]
@@ -46,16 +46,16 @@ Lines = list[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a data set is made.
+    """Where a data set's files are, and how they are read.
 
     Attributes:
-        title: its name for people.
-        folder: its folder among folders of TSV files.
-        languages: source and target, as the study has them.
-        public: files of its public source: by split and language, gzip-compressed lines; or by split alone,
-            zip archives with a file of lines per language. Empty: none is known that could be pinned.
-        files: which file of the folder is of which split, where its name does not say.
-        differs: what is not as in the original, read from the public source; and from the folder.
+        title: the data set's display name.
+        folder: the name of its folder.
+        languages: source and target, as in the study.
+        public: files of the public source. With keys "split.language", gzip-compressed lines; with keys
+            "split", zip archives with a file of lines per language. Empty: no source with a fixed revision.
+        files: the beginning of each split's file names in the folder, where it is not as in `SPLITS`.
+        differs: differences from the original's data, of the public source and of the folder.
     """
 
     title: str
@@ -128,7 +128,7 @@ DATASETS: Mapping[str, Recipe] = {
         differs=("", "not of the study: 1,997 sentences of news, in place of News Commentary"),
     ),
 }
-"""The data sets that are known by name; Tatoeba and NTREX stand in for what cannot be had."""
+"""The data sets known by name; Tatoeba and NTREX replace those of the study that are not available."""
 
 
 def bitext(
@@ -152,7 +152,7 @@ def bitext(
     set, a twentieth of the training sentences.
 
     Sentences without a translation are left out; so is a training sentence that is also a validation or test
-    sentence. Longer ones than `max_length` are cut. All is counted in `about`.
+    sentence. Sentences longer than `max_length` tokens are cut. `about` holds the counts.
 
     Args:
         name: one of `DATASETS`, in capitals or not; or "invented", made by `invented`; or, with `folder`,
@@ -161,21 +161,20 @@ def bitext(
             `$ATTNLIB_DATA/translation` is looked into, and else the public source is read.
         languages: source and target; those of the study if left out.
         vocabulary: tokens of both languages together; 8,000 if left out.
-        max_length: keep the first so many tokens of a sentence; 100 if left out.
-        train_sentences: keep so many training sentences, drawn at random.
-        validation_sentences: validate on so many, at most; on 1,014 if left out (of "invented", 500).
-        test_sentences: test on so many, at most; the same.
-        seed: of all that is drawn.
-        cache: where vocabularies and public files are kept; `None`: vocabularies are trained every time, and
-            public files kept where this system keeps caches.
+        max_length: number of tokens after which a sentence is cut; 100 if left out.
+        train_sentences: largest number of training sentences; all if left out ("invented": 8,000).
+        validation_sentences: largest number of validation sentences; 1,014 if left out ("invented": 500).
+        test_sentences: largest number of test sentences; 1,014 if left out ("invented": 500).
+        seed: seed of all random draws.
+        cache: folder in which vocabularies and public files are kept. With `None`, vocabularies are trained
+            every time, and public files are kept in the library's cache folder.
 
     Raises:
         ValueError: unknown name (close ones are named), a language that is not there, files that are not
             aligned, a vocabulary that the text does not support; or folder, languages, vocabulary or
             max_length for "invented", which is made.
         FileNotFoundError: the folder or its files are not there.
-        ConnectionError: the public source cannot be reached.
-        ImportError: it is to be read, and Hugging Face's `datasets` is not installed.
+        ConnectionError: the public source cannot be reached, or none is known.
     """
     sizes = {"train": train_sentences, "validation": validation_sentences, "test": test_sentences}
     limits: dict[str, Any] = {f"{split}_sentences": n for split, n in sizes.items() if n is not None}
@@ -236,10 +235,10 @@ def find(name: str, folder: str | Path | None = None) -> tuple[str, Recipe | Non
 
 
 def read_folder(folder: Path, languages: tuple[str, str], files: Mapping[str, str]) -> dict[str, Lines]:
-    """The sentences of every split that a folder has: of a TSV file, or of two files of lines.
+    """The sentences of every split in a folder, from a table or from two files of lines.
 
-    These are `train.tsv` or, for German and English, `train.de` and `train.en`; `.gz` or not. `files` tells
-    how names begin, where that is not as in `SPLITS`.
+    For example, `train.tsv`, or `train.de` and `train.en` for German and English, each with or without `.gz`.
+    `files` gives the beginning of each split's file names; if empty, `SPLITS` does.
     """
     mine = files_of(folder, {split: (begins,) for split, begins in files.items()} or SPLITS)
     tables = tables_in(mine)
@@ -257,7 +256,7 @@ def read_folder(folder: Path, languages: tuple[str, str], files: Mapping[str, st
 
 
 def read_table(path: Path, languages: tuple[str, str]) -> Lines:
-    """Two columns of a table, named by language; see `read_columns`."""
+    """The sentences in two columns of a table, which are named by language; see `read_columns`."""
     table = read_columns(path)
     for code in languages:
         check(code in table, f"{path} must have the column {code}", list(table))
@@ -289,7 +288,7 @@ def read_public(recipe: Recipe, languages: tuple[str, str], folder: Path) -> dic
 
 
 def aligned(source: list[str], target: list[str], *names: str) -> Lines:
-    """Lines side by side, if there are as many of the one as of the other."""
+    """Pairs of corresponding lines; different numbers of lines raise `ValueError`."""
     n = (len(source), len(target))
     check(n[0] == n[1], f"{' and '.join(names)} must have as many lines", n)
     return [(one.strip(), other.strip()) for one, other in zip(source, target, strict=True)]

@@ -1,4 +1,4 @@
-"""The tokens that both languages of a pair are written in: subwords, or whole words."""
+"""The joint vocabulary of two languages: subwords, or whole words."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Subwords:
     """A joint vocabulary of two languages: from a text to token ids and back.
 
     Args:
-        tokenizer: of Hugging Face's `tokenizers`, whose ids 0 to 3 are those of `SPECIAL`.
+        tokenizer: a tokenizer of Hugging Face's `tokenizers`, whose ids 0 to 3 are the tokens of `SPECIAL`.
     """
 
     def __init__(self, tokenizer: tokenizers.Tokenizer) -> None:
@@ -30,15 +30,16 @@ class Subwords:
 
     @classmethod
     def trained(cls, texts: Iterable[str], size: int, folder: Path | None = None) -> Subwords:
-        """Byte-pair encoding, trained on texts: the same texts, the same vocabulary.
+        """Byte-pair encoding trained on texts; the same texts give the same vocabulary.
 
-        (The original's sentencepiece trains a unigram model; that of `tokenizers` comes out otherwise every
-        time.) A blank belongs to the word after it; signs of punctuation are tokens of their own.
+        (The original trains a unigram model with sentencepiece; training one with `tokenizers` is not
+        reproducible.) A space belongs to the word after it; punctuation marks are separate tokens. A size
+        that the texts do not support raises `ValueError`.
 
         Args:
-            texts: of both languages.
-            size: ids in all, those of `SPECIAL` among them.
-            folder: where vocabularies are kept, by a hash of texts and size; `None`: it is trained anew.
+            texts: training texts of both languages.
+            size: number of ids, including those of `SPECIAL`.
+            folder: cache of vocabularies, by a hash of texts and size; `None`: train without a cache.
         """
         from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
@@ -48,7 +49,7 @@ class Subwords:
         if kept is not None and os.path.isfile(kept):
             try:
                 return cls(Tokenizer.from_file(str(kept)))
-            except Exception:  # damaged: tokenizers raises a bare Exception; it is trained again
+            except Exception:  # tokenizers raises a bare Exception for a damaged file: train again
                 pass
         tokenizer = Tokenizer(models.BPE(unk_token=UNK))
         tokenizer.normalizer = normalizers.NFKC()
@@ -71,7 +72,7 @@ class Subwords:
 
     @classmethod
     def of_words(cls, words: Sequence[str]) -> Subwords:
-        """Whole words, separated by blanks; any other is `<unk>`."""
+        """A vocabulary of whole words, separated by white space; any other word becomes `<unk>`."""
         from tokenizers import Tokenizer, models, pre_tokenizers
 
         ids = {word: index for index, word in enumerate([*SPECIAL, *words])}
@@ -89,10 +90,10 @@ class Subwords:
         return [[BOS_ID, *each.ids, EOS_ID] for each in found]
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
-        """Each token as it is written; subwords that begin a word have a blank before them."""
+        """The text of each token; a subword that begins a word starts with a space."""
         return [(self.tokenizer.id_to_token(index) or UNK).replace("▁", " ") for index in ids]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of ids, up to `<eos>`; special tokens have none."""
+        """The text of ids up to `<eos>`, without special tokens."""
         end = list(ids).index(EOS_ID) if EOS_ID in ids else len(ids)
         return self.tokenizer.decode(list(ids[:end]), skip_special_tokens=True)

@@ -1,4 +1,4 @@
-"""The one place where a model's attention is observed and changed."""
+"""The package through which all other code observes and changes a model's attention."""
 
 from attnlib.models.attention.call import Affine, AttentionCall, Wanted
 from attnlib.models.attention.changes import causal_null, heads_ablated, reinforced

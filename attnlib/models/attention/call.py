@@ -1,29 +1,30 @@
-r"""One layer's attention, at the moment it is computed: changed, and multiplied with matrices of ours.
+r"""One call of a layer's attention, which can be changed, and multiplied with matrices of observers.
 
 With `A_h` the attention of the layer's head `h` and `X` a matrix `[key column]`:
 
     P = mean_h A_h X            t = mean_h A_h 1
 
-There are three ways to `P` and `t`, and `products` chooses by shape:
+There are three ways to compute `P` and `t`, and `products` chooses by shape:
 
 `fused`
-    Scaled-dot-product attention computes `A_h V` from queries, keys and values and forms no `A_h`: it is
+    Scaled-dot-product attention computes `A_h V` from queries, keys and values without storing `A_h`. It is
     called once more with `X` in place of `V`, as many columns at a time as a head has channels. Operations
     per query and visible key: `2 heads channels` for each of the `columns / channels` passes.
 
 `blocks`
-    Rows of `A_h` are formed for a block of queries, averaged over heads, multiplied with every matrix there
-    is, forgotten. Operations per query and visible key: `heads channels + columns`, which is less, but scores
-    pass through memory. The only way where there is no fused kernel: soft-capped scores, learned sinks.
+    Rows of `A_h` are formed for a block of queries, averaged over heads, multiplied with all observers'
+    matrices, and discarded. Operations per query and visible key: `heads channels + columns`, which is less,
+    but scores pass through memory. Without a fused kernel (soft-capped scores, learned sinks), this is the
+    only way.
 
 `once`
-    Where an observer allows it, and long texts on CPUs allow it: `A_h` is formed once, for the layer's output
-    and for `P` (`attnlib.models.attention.once`).
+    If the observer allows it, and the text is long and on a CPU: `A_h` is formed only once, for both the
+    layer's output and `P` (`attnlib.models.attention.once`).
 
 Changes (`Affine`) act on `A_h X`, or on rows of `A_h`, before heads are averaged.
 
-An observer, such as rollout's `Recursion`, is a generator function: it gets every call of attention, yields
-once what it wants to know, and goes on with the answer.
+An observer, such as rollout's `Recursion`, is a generator function: it is called with every call of
+attention, yields once what it wants to know (`Wanted`), and receives the answer.
 
     the model's layer           AttentionCall.answer              observer(call)
 
@@ -51,27 +52,27 @@ from torch.nn.functional import pad
 from attnlib.models.attention import once
 
 BLOCK_BYTES = {"cpu": 2**24, "cuda": 2**28}
-"""How much attention a block holds: about a CPU's cache; a small part of a GPU's memory."""
+"""Bytes of attention weights in a block: about a CPU's cache; a small part of a GPU's memory."""
 
 FUSED_PASSES = {"cpu": 1, "cuda": 4}
-"""Up to how many passes `fused` is taken. One, measured, on CPUs, where blocks are as fast per pass. A GPU
-gains more from scores that never reach its memory."""
+"""The largest number of passes for which `fused` is chosen. On CPUs, blocks were measured to be as fast per
+pass; on GPUs, fused kernels gain more, because scores never reach the GPU's memory."""
 
 
 class Affine(NamedTuple):
-    """A change of a layer's attention: a share of what it was, and a share of something else.
+    """A change of a layer's attention: a multiple of the original plus a multiple of another matrix.
 
         A'_h = a_h A_h + b_h S_h
 
     with `a_h` and `b_h` a number for each query, and `S_h` any matrix `[query key]`. So a head's output is
-    `A'_h V = a_h (A_h V) + b_h (S_h V)`, whatever kernel computes `A_h V`, and a second change acts on what
-    the first one left.
+    `A'_h V = a_h (A_h V) + b_h (S_h V)`, whatever kernel computes `A_h V`. A second change acts on the result
+    of the first.
 
     Attributes:
         keep: `a`.
-        push: how much is added of `onto`, `B = push onto`.
-        onto: see `push`; None for nothing.
-        sums_to_1: whether rows that sum to 1 still do.
+        push: `b`.
+        onto: `S`; None if nothing is added.
+        sums_to_1: whether rows that sum to 1 before the change sum to 1 after it.
     """
 
     keep: Float[Tensor, "#batch #head #query 1"] | float
@@ -82,7 +83,7 @@ class Affine(NamedTuple):
     def of(
         self, mixed: Float[Tensor, "batch head query column"], values: Float[Tensor, "batch _ key column"]
     ) -> Float[Tensor, "batch head query column"]:
-        """`A'X` from `AX` and `X`, whose heads may be fewer (grouped-query attention)."""
+        """`A'X` from `AX` and `X`; `X` may have fewer heads (grouped-query attention)."""
         if self is AS_IT_IS:
             return mixed
         if self.onto is None:
@@ -112,12 +113,12 @@ AS_IT_IS = Affine(1.0)
 
 
 class Wanted(NamedTuple):
-    """What an observer wants to know of a layer's attention: `P` and `t` of the module's docstring.
+    """An observer's request for `P` and `t` of a layer's attention, as the module's docstring defines them.
 
     Attributes:
         matrix: `X`, in the precision to multiply in; None for the identity: `P` is then the mean over heads.
-        once: whether the layer's output may be computed with it, where that is faster.
-        identity: whether the matrix is known to be the identity: `once` does not multiply by it.
+        once: whether `P` and the layer's output may be computed together, where that is faster.
+        identity: whether the matrix is known to be the identity, so that `once` need not multiply by it.
     """
 
     matrix: Float[Tensor, "batch key column"] | None = None
@@ -130,24 +131,24 @@ Product = tuple[Float[Tensor, "batch query column"], Float[Tensor, "batch query 
 
 
 class AttentionCall:
-    """What a layer called attention with; see the module's docstring.
+    """One call of attention by a layer, with its arguments; see the module's docstring.
 
     Attributes:
-        query: after positions were applied.
-        key: with as many heads as the query, or a divisor of that (grouped-query attention).
-        value: as many heads as the key.
-        mask: where a query may look: True, or 0 to be added; else False, or a very negative number. None for
-            everywhere, or everywhere up to the query itself if `causal`.
+        query: queries, after positions were applied.
+        key: keys, with as many heads as the query, or a divisor of that (grouped-query attention).
+        value: values, with as many heads as the key.
+        mask: boolean, True where a query may look; or added to scores: 0 where it may look, else a very
+            negative number. None for everywhere, or everywhere up to the query itself if `causal`.
         causal: see `mask`.
         scale: multiplies the scores before the softmax.
         bias: added to the scaled scores.
-        changes: what is done to the attention, in this order; of `products`, too.
-        can_fuse: whether `fused` is there.
-        can_block: whether `rows` is there.
-        sums_to_1: whether every row is known to.
-        knows_mask: whether `mask` and `causal` say all about where a query may look.
-        window: how many keys a query may look at, the last ones, where the layer says so.
-        mixed: the layer's output, if it was computed with a product.
+        changes: the changes of the attention, in this order; `products` applies them, too.
+        can_fuse: whether `fused` can be called.
+        can_block: whether `rows` can be called.
+        sums_to_1: whether every row of the attention is known to sum to 1.
+        knows_mask: whether `mask` and `causal` determine where a query may look.
+        window: the size of the sliding window, if the layer has one.
+        mixed: the layer's output, if it was computed together with a product.
     """
 
     can_fuse = can_block = sums_to_1 = knows_mask = True
@@ -165,7 +166,7 @@ class AttentionCall:
         scale: float | None = None,
         bias: Tensor | None = None,
     ) -> None:
-        if mask is not None:  # some are the same for every query
+        if mask is not None:  # some masks have one row for all queries
             mask = mask.expand(*mask.shape[:-2], query.shape[2], mask.shape[-1])
         self.query, self.key, self.value, self.mask = query.detach(), key.detach(), value, mask
         self.causal, self.bias, self.changes = causal, bias, list[Affine]()
@@ -173,13 +174,13 @@ class AttentionCall:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Single precision, or better if the queries are."""
+        """The precision of attention weights: float32, or the queries' if that is higher."""
         return torch.promote_types(self.query.dtype, torch.float32)
 
     def answer(
         self, changes: Sequence[Change], observers: Sequence[Observer], gradients: bool = False
     ) -> tuple[Float[Tensor, "batch head query channel"], Tensor | None]:
-        """The layer's output, and its attention if the kernel gives it: watched, and both changed."""
+        """Inform observers; return the changed output and, if the kernel returns it, changed attention."""
         self.changes = [change(self) for change in changes]
         if observers:
             with torch.set_grad_enabled(gradients), torch.autocast(self.query.device.type, enabled=False):
@@ -192,17 +193,20 @@ class AttentionCall:
         return mixed, weights
 
     def output(self) -> tuple[Float[Tensor, "batch head query channel"], Tensor | None]:
-        """What the layer would have got without us."""
+        """The layer's output and attention (or None) without any changes."""
         raise NotImplementedError
 
     def fused(
         self, x: Float[Tensor, "batch kv_head key channel"]
     ) -> Float[Tensor, "batch head query channel"]:
-        """`A_h X` for every head, from the fused kernel; without changes."""
+        """`A_h X` for every head, by the fused kernel, without changes."""
         raise NotImplementedError
 
     def rows(self, start: int, stop: int, low: int, high: int) -> Float[Tensor, "batch head query key"]:
-        """Attention of some queries, without changes, on keys `low .. high - 1`; it is zero elsewhere."""
+        """Attention of queries `start .. stop - 1` on keys `low .. high - 1`, without changes.
+
+        The caller has to know that it is zero on all other keys (`keys_of`).
+        """
         batch, heads, _, channels = self.query.shape
         groups, dtype = self.key.shape[1], self.dtype
         query = (self.query[:, :, start:stop].to(dtype) * self.scale).reshape(batch, groups, -1, channels)
@@ -219,10 +223,10 @@ class AttentionCall:
         return torch.softmax(scores, -1)
 
     def visible(self) -> Bool[Tensor, "#batch #head query key"]:
-        """Where a query may look.
+        """True where a query may look at a key.
 
         Raises:
-            ValueError: the kernel alone knows.
+            ValueError: only the kernel determines where a query may look (`knows_mask` is False).
         """
         if not self.knows_mask:
             raise ValueError(
@@ -237,9 +241,9 @@ class AttentionCall:
 
     @property
     def has_every_key(self) -> bool:
-        """Whether keys are those of all tokens so far, one behind the other, and queries the last of them.
+        """Whether keys are those of all tokens so far, in order, and queries are those of the last tokens.
 
-        As far as it can be told: not from a cache's sliding window, nor from room that it keeps in advance.
+        This is False for a cache with a sliding window or preallocated memory, as far as can be detected.
         """
         n_queries, n_keys = self.query.shape[2], self.key.shape[2]
         if n_queries == n_keys:
@@ -249,7 +253,7 @@ class AttentionCall:
         return not self.knows_mask or bool(self.visible()[..., -1, -1].all())
 
     def products(self, wanted: Sequence[Wanted]) -> list[Product]:
-        """`P` and `t` for everything that is wanted; attention is formed once, if at all."""
+        """`P` and `t` for each element of `wanted`; attention is formed once for all of them, if at all."""
         if len(wanted) == 1 and wanted[0].once and once.allowed(self):
             x = wanted[0].matrix
             if x is None or (x.dtype == self.dtype and not x.requires_grad):
@@ -267,14 +271,14 @@ class AttentionCall:
         started = [one for observer in observers if (one := observer(self)) is not None]
         wanted = [next(one) for one in started]
         for one, product in zip(started, self.products(wanted) if wanted else [], strict=True):
-            with suppress(StopIteration):  # which is how a generator returns
+            with suppress(StopIteration):  # raised when the generator returns
                 one.send(product)
 
     def changed_rows(self, queries: slice) -> Float[Tensor, "batch head query key"]:
-        """Attention of these queries on `keys_of` them, as the layer uses it, in float32 or better.
+        """Attention, after changes, of a slice of queries on the keys of `keys_of`, in float32 or better.
 
         Raises:
-            ValueError: the kernel does not say.
+            ValueError: the kernel forms no attention weights.
         """
         if not self.can_block:
             raise ValueError(
@@ -289,12 +293,12 @@ class AttentionCall:
 
     def keys_of(self, start: int, stop: int) -> tuple[int, int]:
         """The first key that any of these queries may look at, and the one after the last."""
-        if any(change.onto is not None for change in self.changes):  # which may be anywhere
+        if any(change.onto is not None for change in self.changes):  # `onto` may be on any key
             return 0, self.key.shape[2]
         if self.mask is None:
             return 0, stop if self.causal else self.key.shape[2]
         mask = self.mask[..., start:stop, :]
-        if mask.device.type != "cpu":  # finding out would stop the device's queue
+        if mask.device.type != "cpu":  # reading the mask would synchronise with the device
             return 0, self.key.shape[2]
         seen = _allowed(mask).flatten(0, -2).any(0).nonzero()
         return (int(seen[0]), int(seen[-1]) + 1) if len(seen) else (0, self.key.shape[2])
@@ -305,12 +309,12 @@ class AttentionCall:
         if x is None:
             x = torch.eye(keys, dtype=self.dtype, device=self.key.device).expand(batch, -1, -1)
         known = self.sums_to_1 and all(change.sums_to_1 for change in self.changes)
-        if not known:  # one column more, for `t`
+        if not known:  # one more column, for `t`
             x = pad(x, (0, 1), value=1.0)
         parts = []
         for chunk in x.split(width, -1):
             columns = chunk.shape[-1]
-            # kernels want values as wide as queries; the fallback for other widths forms the attention matrix
+            # kernels need values as wide as queries; the fallback for other widths stores the attention
             values = pad(chunk, (0, width - columns))[:, None].expand(-1, heads, -1, -1)
             mixed = self.fused(values)[..., :columns].to(x.dtype)
             for change in self.changes:
@@ -329,7 +333,7 @@ class AttentionCall:
         for start in range(0, queries, size):
             stop = min(start + size, queries)
             low, high = self.keys_of(start, stop)
-            with torch.no_grad():  # gradients go to matrices only
+            with torch.no_grad():  # gradients flow to matrices only
                 rows = self.rows(start, stop, low, high)
                 for change in self.changes:
                     rows = change.of_rows(rows, start, stop, low, high)
@@ -345,12 +349,12 @@ class AttentionCall:
 
 
 def _allowed(mask: Tensor) -> Bool[Tensor, "*batch query key"]:
-    """Where a mask of either kind lets queries look."""
+    """True where a mask, boolean or additive, lets a query look at a key."""
     return mask if mask.dtype == torch.bool else mask > torch.finfo(mask.dtype).min / 2
 
 
 Change = Callable[[AttentionCall], Affine]
-"""What is to be done to the attention of a call."""
+"""A function that returns the change of a call's attention."""
 
 Observer = Callable[[AttentionCall], Generator[Wanted, Product, None] | None]
-"""What looks at a call, as the module's docstring draws it; None is returned where nothing is wanted."""
+"""A generator function that observes a call (see the module's docstring), or returns None to ignore it."""

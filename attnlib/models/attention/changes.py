@@ -1,18 +1,18 @@
-r"""Changes of a layer's attention, all of one form: a share of what it was, and a share of something else.
+r"""Changes of a layer's attention, all of one form: a multiple of the original plus that of another matrix.
 
     A'_h = a_h A_h + b_h S_h
 
 with `A_h` the attention of head `h`, `a_h` and `b_h` a number for each query, and `S_h` any matrix `[query
 key]`. So a head's output is `A'_h V = a_h (A_h V) + b_h (S_h V)`, whatever kernel computes `A_h V`, fused
-ones included, and a second change acts on what the first one left. Two of them, each of chosen
-heads, by `heads_changed`:
+ones included. A second change acts on the result of the first. This module has two changes of chosen heads
+(by `heads_changed`):
 
 `reinforced`
-    Attention pushed onto chosen keys. Looking where an algorithm looks may be a cause of right answers, or
-    only go with them; so we intervene.
+    Pushes attention onto chosen keys. Attention to the keys that an algorithm uses may cause right answers,
+    or only be correlated with them; an intervention tells the two apart.
 
 `heads_ablated`
-    Heads taken out, to see what they are needed for.
+    Removes heads, to measure what they are needed for.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def heads_changed(
     heads: Sequence[Head] | None,
     change: Callable[[AttentionCall, Chosen, int], Affine],
 ) -> Iterator[None]:
-    """Change the attention of chosen heads, all for None, in every call of `model` inside a `with` block."""
+    """Change the attention of chosen heads (None: all) in every call of `model` inside a `with` block."""
     picked = heads_by_layer(model, heads)
 
     def of_layer(layer: int, call: AttentionCall) -> Affine:
@@ -75,25 +75,25 @@ def reinforced(
     \qquad\qquad \text{as published: } A' = A + s\,S$$
 
     with $S_{qk}$ = 1 where query $q$ should look, else 0, and $s$ the strength. A mixture is attention again:
-    its rows sum to 1, $s = 0$ changes nothing and $s = 1$ leaves nothing of what the head looked at by
-    itself. The published form (Spiegel et al. 2025, their repository's reinforcement notebooks) adds to
-    weights that summed to 1 already, so a head's output also grows with $s$, and with the number of keys.
+    its rows sum to 1, $s = 0$ changes nothing and $s = 1$ removes the head's own attention entirely. The
+    published form (Spiegel et al. 2025, their repository's reinforcement notebooks) adds to weights that
+    already sum to 1, so a head's output also grows with $s$, and with the number of keys.
 
-    The attention that the model returns when asked for is the changed one. Queries without a reference are
-    left alone. A call with fewer queries than keys (a generation that goes on from its cache) is taken for
-    the last ones of its keys, and a shorter sequence than the reference for its beginning. Other threads see
-    nothing of it, unless they run in a copy of this context.
+    If the model returns attention weights, they are the changed ones. Queries without a reference are not
+    changed. If a call has fewer queries than keys (generation with a cache), its queries are taken to be the
+    last of the tokens; a sequence shorter than the reference is taken to be its beginning. Other threads are
+    not affected, unless they run in a copy of this context.
 
     Args:
         model: a Hugging Face model that uses the attention interface, or our own `Transformer`.
-        heads: which (layer, head)s; all if None.
+        heads: pairs (layer, head), both counted from 0; all heads if None.
         reference: S, for the batch that the model will be called with, padding included.
-        strength: s; in [0, 1], or any number at least 0 `as_published`.
-        as_published: add, as above.
+        strength: s; in [0, 1], or any number of at least 0 if `as_published`.
+        as_published: use the published form instead of the mixture.
 
     Raises:
-        ValueError: a strength or a head that cannot be, a model of another kind, or (inside the block) a
-            batch that the reference does not fit.
+        ValueError: the strength is out of range, there is no such head, the model is of another kind, or
+            (inside the block) the reference does not fit the batch.
 
     Example:
         >>> from attnlib.models import Transformer, TransformerConfig
@@ -125,7 +125,7 @@ def reinforced(
             )
         onto = reference[:, n_keys - n_queries : n_keys, :n_keys].to(call.query.device, call.dtype)
         counts = onto.sum(-1, keepdim=True)
-        push = float(strength) * chosen * (counts > 0)[:, None]  # nothing where there is no reference
+        push = float(strength) * chosen * (counts > 0)[:, None]  # 0 for queries without a reference
         if as_published:
             return Affine(1.0, push, onto[:, None], sums_to_1=False)
         return Affine(1 - push, push, (onto / counts.clamp(min=1))[:, None])
@@ -135,7 +135,7 @@ def reinforced(
 
 
 def _check_reference(reference: Any) -> None:
-    """Raise a `ValueError` for what does not say of each query and key whether it should look there."""
+    """Raise a `ValueError` for a reference that is not a boolean tensor `[batch query key]`."""
     if not isinstance(reference, Tensor) or reference.dtype != torch.bool or reference.ndim != 3:
         got = f"a {type(reference).__name__}"
         if isinstance(reference, Tensor):
@@ -145,15 +145,15 @@ def _check_reference(reference: Any) -> None:
 
 @plain_options
 def causal_null(reference: Bool[Tensor, "batch query key"], seed: int = 0) -> Bool[Tensor, "batch query key"]:
-    """As many keys per query as the reference has, or as there are, drawn at random from what it may see.
+    """A random reference with as many keys per query as `reference` has (or all, if there are fewer).
 
-    The control of `reinforced`: the same push, onto keys that the algorithm has no use for (or only by
-    chance). Every key before a query, and the query itself, is as likely as any other; but for the first
-    one, the beginning-of-sequence token, which is never drawn.
+    It is the control of `reinforced`: the same push, onto keys that the algorithm does not use (or only by
+    chance). Keys are drawn uniformly from those up to the query itself, except the first one, the
+    beginning-of-sequence token, which is never drawn.
 
     Args:
-        reference: causal; right-padded sequences, with nothing on padding.
-        seed: of the draws.
+        reference: a causal reference for right-padded sequences, False on padding.
+        seed: seed of the random draws.
     """
     _check_reference(reference)
     generator = torch.Generator().manual_seed(seed)
@@ -167,27 +167,27 @@ def causal_null(reference: Bool[Tensor, "batch query key"], seed: int = 0) -> Bo
 @plain_options
 @scope
 def heads_ablated(model: M, heads: Sequence[Head], instead: Instead = "zero") -> Iterator[M]:
-    r"""The model without some of its heads, inside a `with` block.
+    r"""Ablate some of the model's heads inside a `with` block.
 
-    A layer adds up what its heads bring, $\sum_h W_h A_h V_h$ ($W_h$ the head's slice of `out`). An ablated
-    head brings
+    A layer adds up its heads' contributions, $\sum_h W_h A_h V_h$ ($W_h$ the head's slice of `out`). The
+    contribution of an ablated head is
 
-    - "zero": nothing, $A_h = 0$. What follows may depend on something being there, if only on its mean, so
-      part of the damage may be that of a missing constant;
-    - "uniform": the mean of the values that a query may look at ($A_{qk}$ equal for all $k$): it still brings
-      something, but does not choose. What is lost is what its attention is for.
+    - "zero": nothing, $A_h = 0$. Later layers may depend on the contribution's mean, so part of the damage
+      may come from a missing constant;
+    - "uniform": that of uniform attention, the mean of the values that a query may look at ($A_{qk}$ equal
+      for all $k$). Only the selection of keys is lost.
 
-    The attention that the model returns when asked for is the changed one.
+    If the model returns attention weights, they are the changed ones.
 
     Args:
-        model: as in `reinforced`; it is as it was when the block ends.
+        model: as in `reinforced`; it is unchanged after the block.
         heads: `(layer, head)` of each, both counted from 0; an empty list leaves the model as it is (`None`
             means all heads, as in `reinforced`).
-        instead: what stands in place of what they bring.
+        instead: the contribution of ablated heads, see above.
 
     Raises:
-        ValueError: the model has no such head, or (inside the block) its kernel does not say where a query
-            may look.
+        ValueError: the model has no such head, or (inside the block) "uniform" is not possible because only
+            the model's kernel determines where a query may look.
 
     Example:
         >>> import torch

@@ -1,4 +1,4 @@
-"""One forward pass of a model, seen by any number of observers of its attention; and what can be followed."""
+"""A model's forward pass with observers of its attention, and checks that its attention can be followed."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ Mask = Int[Tensor, "batch token"] | Bool[Tensor, "batch token"] | None
 HOUSE = Path(__file__).parents[2]
 
 PROBE = 4
-"""Tokens of a text that a model is tried on."""
+"""The number of tokens in the texts on which a model is tested."""
 
 _tried = WeakSet[nn.Module]()
-"""Models whose tokens are mixed by attention only."""
+"""Models found to mix tokens by attention only."""
 
 _first_positions = WeakKeyDictionary[nn.Module, int]()
-"""Of models, `first_position`."""
+"""The result of `first_position` for each model."""
 
 
 @torch.no_grad()  # the model's own computation takes no gradients
@@ -47,9 +47,9 @@ def watched_pass(
 ) -> Float[Tensor, "batch position vocabulary"] | None:
     """Run a model once, in evaluation mode, without a cache, and show every layer's attention to `observers`.
 
-    The caller has had the prompt checked (`check_prompt`). Without `logits_from`, the first position to give
-    logits of, the model's head is left out. With padding on the left, positions count real tokens only, as in
-    generation.
+    Returns the logits from position `logits_from` on. If that is None, the model's head is not run, and None
+    is returned. The prompt has to be checked before by the caller (`check_prompt`). With padding on the left,
+    positions count real tokens only, as in generation.
     """
     check_mixing(model)
     seen = 0
@@ -76,9 +76,9 @@ def logits_of(
     start: int = 0,
     **model_inputs: Any,
 ) -> Float[Tensor, "batch position vocabulary"]:
-    """The logits of a language model, run in the mode it is in, from position `start` of `input_ids` on.
+    """The logits of a language model, run in its present mode, from position `start` of `input_ids` on.
 
-    With a cache, the mask is of its keys, too.
+    With a cache, the attention mask has to cover the cached keys, too.
     """
     keep = input_ids.shape[1] - start
     if "logits_to_keep" in inspect.signature(model.forward).parameters:
@@ -95,23 +95,23 @@ def logits_of(
             f"{type(model).__name__} gives {logits.shape[1]} rows of scores for {input_ids.shape[1]} tokens, "
             "so that it is not known which of them is a token's."
         )
-    return logits[:, -keep:].to(input_ids.device)  # a model may be split over several
+    return logits[:, -keep:].to(input_ids.device)  # a model may be split over several devices
 
 
 class CannotRead(ValueError):
-    """A model cannot be called with what it is given, whoever looks on."""
+    """A model cannot be called with these inputs, even without observers."""
 
 
 def called(model: nn.Module, input_ids: Int[Tensor, "batch token"], given: dict[str, Any]) -> Any:
-    """What a model computes; its libraries' errors that come again without our hooks are `CannotRead`."""
+    """The model's output; a library's error that also occurs without our hooks is raised as `CannotRead`."""
     try:
         return model(input_ids=input_ids, **given)
     except torch.OutOfMemoryError:
         raise
-    except Exception as error:  # a model raises whatever it is made of raises
-        if not _is_of_libraries(error):  # but of a hook, or of a model of the caller's own, it is their own
+    except Exception as error:  # libraries raise errors of any kind
+        if not _is_of_libraries(error):  # the error of a hook, or of the caller's own model, is passed on
             raise
-        with ThreadPoolExecutor(1) as plainly:  # a new thread has no blocks and no hooks of ours
+        with ThreadPoolExecutor(1) as plainly:  # in a new thread, none of our blocks and hooks is active
             again = plainly.submit(torch.no_grad()(model), input_ids=input_ids.clone(), **given).exception()
         if again is None:
             raise
@@ -124,13 +124,13 @@ def called(model: nn.Module, input_ids: Int[Tensor, "batch token"], given: dict[
 
 
 def _is_of_libraries(error: Exception) -> bool:
-    """Whether an error was raised by a package that is installed beside torch, and is not this one."""
+    """Whether an error was raised by a package that is installed beside torch, other than this package."""
     last = Path(traceback.extract_tb(error.__traceback__)[-1].filename)
     return last.is_relative_to(Path(torch.__file__).parents[1]) and not last.is_relative_to(HOUSE)
 
 
 def _inputs(model: Any, mask: Mask, given: dict[str, Any]) -> dict[str, Any]:
-    """What a model's `forward` is called with beside tokens."""
+    """The keyword arguments with which a model's `forward` is called in addition to `input_ids`."""
     if isinstance(model, Transformer):
         return {"attention_mask": None if mask is None else mask.bool()} | given
     parameters = inspect.signature(model.forward).parameters
@@ -141,22 +141,22 @@ def _inputs(model: Any, mask: Mask, given: dict[str, Any]) -> dict[str, Any]:
         mask is not None
         and "position_ids" in taken_by(model)
         and not bool(mask[:, 0].all())
-        and not first_position(model)  # others work positions out by themselves
+        and not first_position(model)  # other models compute their positions themselves
     ):
         inputs["position_ids"] = (mask.long().cumsum(1) - 1).clamp(min=0)
     return inputs | given
 
 
 def taken_by(model: Any) -> set[str]:
-    """What a model's `forward` takes by name; a wrapper of PEFT's hands on what the model inside it takes."""
+    """The names of a model's `forward` parameters, including those of the model inside a PEFT wrapper."""
     inside = model.get_base_model() if hasattr(model, "get_base_model") else model
     return {name for each in (model, inside) for name in inspect.signature(each.forward).parameters}
 
 
 def read_names(model: nn.Module) -> list[str]:
-    """What a model, or one inside it, names in its `forward`, of all that it is called with.
+    """The argument names that the `forward` of a model, or of a model inside it, declares.
 
-    A forward that takes anything (`**kwargs`) swallows what is misspelt; a wrapper (PEFT's) hands it on.
+    They show misspelt arguments, which a `forward` with `**kwargs` would silently accept.
     """
     forwards = [inspect.signature(module.forward).parameters for module in model.modules()]
     reading = [each for each in forwards if "input_ids" in each or each is forwards[0]]
@@ -165,12 +165,12 @@ def read_names(model: nn.Module) -> list[str]:
     if any(each.kind == each.VAR_KEYWORD for each in read):
         from transformers.utils import TransformersKwargs
 
-        names += TransformersKwargs.__annotations__  # what any of its models reads there
+        names += TransformersKwargs.__annotations__  # keyword arguments that transformers' models accept
     return list(dict.fromkeys(names))
 
 
 def first_position(model: nn.Module) -> int:
-    """The position of a text's first token (not 0 for RoBERTa and its kin), tried once per model."""
+    """The position of a text's first token (not 0 for RoBERTa's family), found once per model by trial."""
     if isinstance(model, Transformer):
         return 0
     if model not in _first_positions:
@@ -193,17 +193,17 @@ def first_position(model: nn.Module) -> int:
 
 
 def _body(model: Any) -> Any:
-    """A model without its head. What wraps one (as PEFT does) is taken whole: it may add to what is read."""
-    model = getattr(model, "_orig_mod", model)  # of a compiled one, which need not be compiled for this, too
+    """A model without its head; a wrapper (such as PEFT's) is used whole, as it may add to the inputs."""
+    model = getattr(model, "_orig_mod", model)  # the original of a compiled model, to avoid recompilation
     body = model.base_model if hasattr(type(model), "base_model_prefix") else model
     return body if "input_ids" in inspect.signature(body.forward).parameters else model
 
 
 def check_mixing(model: nn.Module) -> None:
-    """Raise a `ValueError` where the attention that can be followed is not all that mixes a model's tokens.
+    """Raise a `ValueError` if a model mixes tokens in other ways than by attention that can be followed.
 
-    It is tried, once per model: with each token's attention held on the token itself, in every layer, other
-    tokens may change nothing at the last of `PROBE`.
+    Each model is tested once, on two texts of `PROBE` tokens that differ in all but the last: when every
+    token attends only to itself, in every layer, the output at the last token must be the same.
     """
     if isinstance(model, Transformer) or model in _tried:
         return
@@ -217,11 +217,11 @@ def check_mixing(model: nn.Module) -> None:
         identity = torch.eye(len(first), dtype=call.dtype, device=call.query.device)
         return Affine(0.0, 1.0, identity[None, None])
 
-    # whatever blocks of the caller's are open: they see and change nothing of this
+    # the caller's open blocks must not observe or change these calls
     with alone(), torch.inference_mode(False), torch.no_grad(), every_call(model, itself):
         try:
             states = [state for each in (first, second) if (state := _last_state(model, each)) is not None]
-        except (RuntimeError, CannotRead):  # one that cannot read so short a text: its layers are counted
+        except (RuntimeError, CannotRead):  # cannot read so short a text; `watched_pass` counts its layers
             return
     if seen and states:
         moved, size = (states[0] - states[1]).abs().max(), torch.stack(states).abs().max()
@@ -241,7 +241,7 @@ def _alike(model: nn.Module, state: Tensor, other: Tensor) -> bool:
 
 
 def rounding(model: nn.Module) -> float:
-    """How far rounding may move a state, as a part of its largest number."""
+    """The largest relative difference that rounding may cause, in units of a state's largest number."""
     if any("quantized" in type(module).__module__ for module in model.modules()):
         return 0.3  # torch's dynamic quantisation rounds the numbers of all tokens together
     half = any(weight.is_floating_point() and weight.itemsize < 4 for weight in model.parameters())
@@ -249,7 +249,7 @@ def rounding(model: nn.Module) -> float:
 
 
 def short_texts(model: nn.Module) -> Int[Tensor, "2 token"]:
-    """Two texts that end with the same token, all others being different: words, no special tokens."""
+    """Two texts without special tokens that have the same last token; all other tokens differ."""
     n, size = min(PROBE, context_of(model) or PROBE), vocabulary_of(model) or 1
     configs: list[Any] = [getattr(model, "config", None), _text_config(model)]
     settings = [config.to_dict() for config in configs if hasattr(config, "to_dict")]
@@ -263,12 +263,12 @@ def short_texts(model: nn.Module) -> Int[Tensor, "2 token"]:
 
 
 def _last_state(model: nn.Module, ids: Int[Tensor, " token"], **given: Tensor) -> Tensor | None:
-    """What a model computes at the last token; None if that is nothing of each token."""
+    """A model's output at the last token; None if no output has one entry per token."""
     body = _body(model)
     output = called(body, ids[None], _inputs(body, None, given))
     if isinstance(output, Tensor):
         output = [output]
-    if not isinstance(output, Iterable):  # an object with attributes, as a module of one's own may return
+    if not isinstance(output, Iterable):  # an object with attributes, which a user's model may return
         output = vars(output)
     values = output.values() if isinstance(output, Mapping) else output
     return next((x[0, -1] for x in values if isinstance(x, Tensor) and x.shape[:2] == (1, len(ids))), None)
@@ -286,7 +286,7 @@ def check_read_tokens(call: AttentionCall, n: int, layer: int) -> None:
 
 
 def check_layers(model: nn.Module, caught: int, expected: int | None = None) -> None:
-    """Raise a `ValueError` unless every layer's attention was caught, or as much as is `expected`."""
+    """Raise a `ValueError` unless the number of calls caught is `expected`, by default one per layer."""
     expected = expected or n_layers(model)
     if not caught:
         raise ValueError(
@@ -303,14 +303,14 @@ def check_layers(model: nn.Module, caught: int, expected: int | None = None) -> 
 
 
 def n_layers(model: nn.Module) -> int | None:
-    """How many layers a model says it has."""
+    """The number of layers by a model's configuration; None if it does not say."""
     if isinstance(model, Transformer):
         return model.config.n_layers
     return getattr(_text_config(model), "num_hidden_layers", None)
 
 
 def layers_apart(model: nn.Module) -> int | None:
-    """How many layers have weights of their own: ALBERT's share theirs, in groups."""
+    """The number of layers with weights of their own (ALBERT's layers share weights, in groups)."""
     config = _text_config(model)
     groups = getattr(config, "num_hidden_groups", None)
     return n_layers(model) if groups is None else groups * config.inner_group_num
@@ -319,7 +319,11 @@ def layers_apart(model: nn.Module) -> int | None:
 def check_prompt(
     model: nn.Module, input_ids: Any, attention_mask: Any, more: int = 0, *, name: str = "input_ids"
 ) -> tuple[Int[Tensor, "batch token"], Any]:
-    """Tokens and mask where `model` takes them; a `ValueError` if it cannot, with `more` tokens to come."""
+    """Check a prompt, with `more` tokens to come; return ids and mask on the device that `model` expects.
+
+    Raises:
+        ValueError: the model cannot read them, or its attention cannot be followed.
+    """
     check_model(model)
     check_no_learned_prompt(model)
     input_ids, attention_mask = brought(model, input_ids, attention_mask)
@@ -377,7 +381,7 @@ def check_prompt(
 
 
 def check_model(model: Any) -> None:
-    """Raise a `ValueError` for what is no PyTorch module, or one that reads no tokens."""
+    """Raise a `ValueError` if `model` is not a PyTorch module, is TorchScript, or reads no tokens."""
     if not isinstance(model, nn.Module):
         inside = ". Give the model inside it: pipeline.model" if hasattr(model, "model") else ""
         raise ValueError(f"model must be a PyTorch model; got a {type(model).__name__}{inside}")
@@ -396,7 +400,7 @@ def check_model(model: Any) -> None:
 
 
 def reads_two_texts(model: nn.Module) -> bool:
-    """Whether a model has a decoder of a second text: an encoder alone has the settings of both."""
+    """Whether a model's decoder reads a second text; a mere encoder may have the same configuration."""
     return "decoder_input_ids" in read_names(model)
 
 
@@ -413,7 +417,7 @@ def check_no_learned_prompt(model: nn.Module) -> None:
 
 
 def context_of(model: nn.Module) -> int | None:
-    """The longest sequence a model is made for, if it says so."""
+    """The longest sequence, in tokens, that a model is made for, if its configuration says so."""
     if isinstance(model, Transformer):
         return model.config.max_length
     limit = getattr(_text_config(model), "max_position_embeddings", None)
@@ -421,7 +425,7 @@ def context_of(model: nn.Module) -> int | None:
 
 
 def vocabulary_of(model: nn.Module) -> int | None:
-    """How many token ids a model reads, if it says so."""
+    """The number of token ids that a model reads, if its configuration says so."""
     if isinstance(model, Transformer):
         return model.config.vocabulary
     size = getattr(_text_config(model), "vocab_size", None)
@@ -429,12 +433,12 @@ def vocabulary_of(model: nn.Module) -> int | None:
 
 
 def embedded_by(model: Any) -> int | None:
-    """How many token ids a model has vectors of. An embedding of PEFT's does not say; the settings do."""
+    """The number of token ids in a model's embedding, or (PEFT's embedding has no size) its configuration."""
     return getattr(model.get_input_embeddings(), "num_embeddings", None) or vocabulary_of(model)
 
 
 def form_of(given: Any) -> str:
-    """What a message says was given: the shape of a tensor, or what it is instead."""
+    """A description of an argument for error messages: a tensor's shape, or the type of anything else."""
     return f"shape {tuple(given.shape)}" if isinstance(given, Tensor) else f"a {type(given).__name__}"
 
 
@@ -444,6 +448,6 @@ def _text_config(model: nn.Module) -> Any:
 
 
 def model_dtype(model: nn.Module) -> torch.dtype:
-    """What to multiply a model's attention in: float32, or better if the model is."""
+    """The precision for products with a model's attention: float32, or the model's if that is higher."""
     own = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
     return torch.promote_types(own, torch.float32)

@@ -1,8 +1,8 @@
-"""What a layer computes its attention from, changed: queries, keys and values, or where it may look.
+"""Changes of the inputs of attention: queries, keys and values, or the mask.
 
-Where `changing` acts on the attention that comes out, these act on what goes in, in every layer at once, so
-that the softmax takes it into account, and gradients do. They work behind any kernel that can be told the
-same in its own words; fused ones stay fused.
+While `changing` acts on the attention that results, the functions here act on its inputs, in every layer at
+once, so that softmax and gradients take the change into account. They work with any kernel that accepts the
+changed arguments; fused kernels stay fused.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ Inputs = tuple[Tensor, Tensor, Tensor]
 """Queries, keys and values, `[batch head token channel]`, after positions were applied."""
 
 Hidden = Callable[[AttentionCall], Bool[Tensor, "#batch #head query key"]]
-"""Which keys are hidden from which queries of a call."""
+"""A function that returns True for the keys that are to be hidden from a call's queries."""
 
 
 @scope
 def inputs_changed(model: nn.Module, change: Callable[[Tensor, Tensor, Tensor], Inputs]) -> Iterator[None]:
-    """Let every layer, whatever its kernel, attend with other queries, keys and values in a `with` block."""
+    """Replace queries, keys and values by `change` of them in every layer inside a `with` block."""
     with every_layer(model, lambda _, call: replace(call, *change(*call.inputs))):
         yield
 
 
 @scope
 def keys_hidden(model: nn.Module, hidden: Hidden) -> Iterator[None]:
-    """Hide keys from queries in every layer, inside a `with` block: attention is spread over the others.
+    """Hide keys from queries in every layer inside a `with` block; the softmax is over the other keys.
 
-    The model's kernel has to take any mask. A query that is left without a key is not provided for.
+    The model's kernel has to accept any mask. Every query has to keep at least one key (not checked).
     """
 
     def hide(_: int, call: AttentionCall) -> None:
@@ -54,10 +54,10 @@ def keys_hidden(model: nn.Module, hidden: Hidden) -> Iterator[None]:
 def every_layer(
     model: nn.Module, changed: Callable[[int, Any], None], *, needed: bool = True
 ) -> Iterator[None]:
-    """Hand every attention call in this context, with its module's `id`, to `changed` before it is computed.
+    """Pass every attention call of `model`, before it is computed, to `changed`, with its module's `id`.
 
-    With `needed`, a model that mixes tokens in other ways, or a layer whose call does not come by, is an
-    error.
+    With `needed`, a `ValueError` is raised if the model mixes tokens in other ways than by attention, or if a
+    layer's call did not occur.
     """
     seen = set[int]()
 
@@ -76,13 +76,13 @@ def every_layer(
 
 
 def replace(call: Any, query: Tensor, key: Tensor, value: Tensor) -> None:
-    """Let a call be computed from these."""
+    """Compute a call from this query, key and value."""
     call.inputs = query, key, value
-    call.query, call.key, call.value = query.detach(), key.detach(), value  # which is what observers see
+    call.query, call.key, call.value = query.detach(), key.detach(), value  # which observers see
 
 
 def set_visible(call: Any, visible: Bool[Tensor, "#batch #head query key"]) -> None:
-    """Let a call look there, and nowhere else; numbers that its mask adds elsewhere stay."""
+    """Restrict a call to `visible` keys; at these, values that its mask adds to scores are kept."""
     if isinstance(call, OwnCall):
         call.mask = call.allowed = visible
         return

@@ -1,14 +1,14 @@
-"""The one way to put something in place of a model's attention function, whoever wrote the model.
+"""Interception of a model's attention function, for Hugging Face models and our own `Transformer`.
 
-Hugging Face models look their attention function up by name (`AttentionInterface`), at every call; our own
-`Transformer` has an attribute per layer, `attend`. While a block of `changing` or `watching` is open, names
-and attributes lead here. Nothing about the model itself changes. What is to happen to which model's calls
-stands in a context variable: blocks may be inside one another and open in several threads at once, and a
-thread that opened none, or a call of another model, is passed straight on to the function that was there
-before. (A new thread starts with nothing open: run it in a copy of the context, `contextvars.copy_context`,
-if the blocks that are open here should be there, too.)
+Hugging Face models look up their attention function by name (`AttentionInterface`) at every call; our own
+`Transformer` has an attribute `attend` in each layer. While a block of `changing` or `watching` is open,
+these names and attributes lead to functions of this module; nothing else about the model changes. A context
+variable holds the open blocks, so blocks may be nested and open in several threads at once. Calls of other
+models, and calls in threads without an open block, are passed on to the original function. (A new thread
+starts without open blocks. To share the present ones, run it in a copy of the context,
+`contextvars.copy_context`.)
 
-Changes act in the order in which their blocks were entered. Observers see what the layer uses in the end.
+Changes act in the order in which their blocks were entered. Observers see the attention after all changes.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from attnlib.undoing import scope, undone
 
 @dataclass(eq=False)
 class Block:
-    """What an open `with` block does, to calls of which modules.
+    """The effects of an open `with` block. Modules that call attention are identified by their `id`.
 
     Attributes:
-        changes: by the module that calls.
-        observers: who looks on.
-        watched: the modules whose calls they see.
-        gradients: whether what they compute is to be differentiated.
-        instead: by the module that calls, what computes attention in place of the function that was there,
-            which it is handed first. Nothing is watched or changed there.
+        changes: for each calling module, the change of its attention.
+        observers: the observers of calls.
+        watched: the modules whose calls the observers see.
+        gradients: whether the observers' computations are to be differentiated.
+        instead: for each calling module, the function that computes attention instead; its first argument is
+            the original function. Observers and changes do not apply to these calls.
     """
 
     changes: Mapping[int, Change] = field(default_factory=dict)
@@ -54,20 +54,20 @@ class Block:
 
 _open: ContextVar[tuple[Block, ...]] = ContextVar("_open", default=())
 _led_here = Shared()
-"""Of each name, or layer, what puts back the function that was there before."""
+"""The names and layers that lead here at present, with the functions that restore the originals."""
 
 
 @scope
 def changing(model: nn.Module, changes: Mapping[int, Change]) -> Iterator[None]:
-    """Change the attention that `model` computes in this context, and everything that follows from it.
+    """Change the attention that `model` computes in this context, and thereby its outputs.
 
     Args:
         model: a Hugging Face model with one self-attention per layer that uses the attention interface, or
             our own `Transformer`; in any mode, with or without gradients.
-        changes: by layer, from 0.
+        changes: for each layer to change, counted from 0, its change.
 
     Raises:
-        ValueError: it is a model of another kind, or has no such layer.
+        ValueError: the model is of another kind, or has no such layer.
     """
     modules = attention_modules(model)
     if beyond := [layer for layer in changes if not 0 <= layer < len(modules)]:
@@ -80,7 +80,7 @@ def changing(model: nn.Module, changes: Mapping[int, Change]) -> Iterator[None]:
 def watching(model: nn.Module, *observers: Observer, gradients: bool = False) -> Iterator[None]:
     """Show every attention call that `model` makes in this context to `observers`.
 
-    The model is in evaluation mode meanwhile (dropout would be neither attention nor reproducible).
+    The model is in evaluation mode meanwhile, so that dropout does not alter the attention at random.
 
     Raises:
         ValueError: the model is neither a Hugging Face model that uses the attention interface, nor ours.
@@ -92,21 +92,21 @@ def watching(model: nn.Module, *observers: Observer, gradients: bool = False) ->
 
 @scope
 def every_call(model: nn.Module, change: Change) -> Iterator[None]:
-    """Change every attention call that `model` makes in this context, in evaluation mode, in one way."""
+    """Apply one change to every attention call of `model` in this context, in evaluation mode."""
     with evaluating(model), _opened(model, Block(dict.fromkeys(map(id, followed(model).modules()), change))):
         yield
 
 
 @scope
 def alone() -> Iterator[None]:
-    """In this context, nothing of what blocks around it do."""
+    """Suspend all open blocks of this context inside a `with` block."""
     with undone(partial(_open.set, _open.get())):
         _open.set(())
         yield
 
 
 def followed(model: nn.Module) -> nn.Module:
-    """The part of a model whose attention is followed: of one that sees or hears, too, its language model."""
+    """The part of a model whose attention is followed: for a multimodal model, its language model."""
     config: Any = getattr(model, "config", None)
     decoder = getattr(model, "get_decoder", None)
     if decoder is None or not hasattr(config, "get_text_config") or config.get_text_config() is config:
@@ -116,11 +116,11 @@ def followed(model: nn.Module) -> nn.Module:
 
 @scope
 def replacing(model: Transformer, function: Callable[..., tuple[Tensor, Tensor | None]]) -> Iterator[None]:
-    """Let a function compute the attention of every layer of our own model in this context.
+    """Compute the attention of every layer of our own `Transformer` by another function in this context.
 
     Args:
         model: the model.
-        function: takes the function that was there, and what that takes.
+        function: its first argument is the original function; the others are those of the original.
 
     Raises:
         ValueError: a block that is open in this context watches or changes the model's attention.
@@ -150,7 +150,7 @@ def attention_modules(model: nn.Module) -> list[nn.Module]:
 
 
 def heads_by_layer(model: nn.Module, heads: Sequence[Head] | None) -> dict[int, list[int]]:
-    """The chosen heads of every layer that has any; all heads for None."""
+    """The chosen heads of every layer that has any; all heads for None. Wrong heads raise a `ValueError`."""
     modules: list[Any] = attention_modules(model)
     sizes = [m.n_heads if isinstance(m, Attention) else m.config.num_attention_heads for m in modules]
     if heads is None:
@@ -170,13 +170,13 @@ def heads_by_layer(model: nn.Module, heads: Sequence[Head] | None) -> dict[int, 
 
 
 def implementations(model: nn.Module) -> set[str]:
-    """The names by which a model, and every model inside it, looks up attention."""
+    """The names by which a model, and every model inside it, looks up its attention function."""
     configs: list[Any] = [getattr(module, "config", None) for module in model.modules()]
     return {c._attn_implementation or "eager" for c in configs if hasattr(c, "_attn_implementation")}
 
 
 def changed_from_outside() -> bool:
-    """Whether attention, of whatever model, is changed in this context."""
+    """Whether the attention of any model is changed in this context."""
     return any(block.changes for block in _open.get())
 
 
@@ -191,7 +191,7 @@ def _opened(model: nn.Module, block: Block) -> Iterator[None]:
 
 
 def _places(model: nn.Module) -> list[Any]:
-    """Where calls may come from: layers, or names (any: a model may be told to use another one meanwhile)."""
+    """The layers, or all names, to redirect (all, because a model may switch to another name meanwhile)."""
     if isinstance(model, Transformer):
         return attention_modules(model)
     if not implementations(model):
@@ -203,14 +203,14 @@ def _places(model: nn.Module) -> list[Any]:
 
 
 def _registry() -> Any:
-    """Where Hugging Face models look functions up; to import it takes as long as to import torch."""
+    """Hugging Face's table of attention functions; imported late, as importing it takes as long as torch."""
     from transformers import AttentionInterface
 
     return AttentionInterface
 
 
 def _lead_here(place: Any) -> Ways:
-    """What puts ourselves in the place of a function, and what undoes that."""
+    """The functions that redirect a layer or name to this module, and that restore the original."""
     if isinstance(place, Attention):
         own = place.attend
         return partial(setattr, place, "attend", _Led(_own, own, place)), partial(
@@ -225,14 +225,14 @@ def _lead_here(place: Any) -> Ways:
 
 
 class _Led(partial):
-    """What stands in place of `attend`. Copies of a model, and pickles, have what was there before."""
+    """The replacement of a layer's `attend`; copies and pickles of a model get the original function."""
 
     def __reduce__(self) -> Any:
         return copy.copy, self.args[:1]
 
 
 def _of(module: nn.Module) -> tuple[list[Change], list[Observer], bool] | None:
-    """Changes and observers of a module's call, and whether these differentiate; None if there are none."""
+    """Changes and observers of a module's call, and whether observers need gradients; None if neither."""
     blocks = _open.get()
     changes = [block.changes[id(module)] for block in blocks if id(module) in block.changes]
     seen = [block for block in blocks if id(module) in block.watched]
@@ -241,12 +241,12 @@ def _of(module: nn.Module) -> tuple[list[Change], list[Observer], bool] | None:
 
 
 def _answer(call: AttentionCall, at_work: Any) -> tuple[Tensor, Tensor | None]:
-    with alone():  # functions of the interface may call one another: that is no call of the model's
+    with alone():  # an original function may call another one of the interface, which must not be intercepted
         return call.answer(*at_work)
 
 
 def _own(original: Callable, module: Attention, *given: Any, **how: Any) -> tuple[Tensor, Tensor | None]:
-    """What stands in place of `attend`."""
+    """Compute a call of `attend` in our own `Transformer`, as the open blocks require."""
     for block in _open.get():
         if id(module) in block.instead:
             return block.instead[id(module)](original, *given, **how)
@@ -258,7 +258,7 @@ def _own(original: Callable, module: Attention, *given: Any, **how: Any) -> tupl
 def _hugging_face(
     original: Callable | None, name: str, module: nn.Module, *given: Any, **how: Any
 ) -> tuple[Tensor, Tensor | None]:
-    """What stands in place of a function of the interface."""
+    """Compute a call of a function of Hugging Face's interface, as the open blocks require."""
     function = original or _eager_function(module)
     if (at_work := _of(module)) is None:
         return function(module, *given, **how)
@@ -268,7 +268,7 @@ def _hugging_face(
 
 
 def _eager_function(module: nn.Module) -> Callable:
-    """The function that a module's file falls back to: eager attention has no name to look it up by."""
+    """The eager attention function in a module's source file; the interface has no entry for it."""
     function = inspect.unwrap(type(module).forward).__globals__.get("eager_attention_forward")
     if function is None:
         raise ValueError(

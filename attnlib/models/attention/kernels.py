@@ -1,4 +1,4 @@
-"""Calls of attention, by what computes it: torch's kernel, a model's own formula, a kernel of some name."""
+"""Kinds of `AttentionCall`, by what computes attention: SDPA, eager code, another kernel, our `attend`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from attnlib.models.transformer import attend
 
 
 class NamedCall(AttentionCall):
-    """A Hugging Face kernel that is known by name only: called again as it is, in the model's own precision.
+    """A call of a Hugging Face kernel of which only the name is known, in the model's own precision.
 
-    Its rows may not sum to 1 (learned sinks take part in the softmax of some).
+    Rows of its attention may not sum to 1 (in some kernels, learned sinks take part in the softmax).
     """
 
     can_block = sums_to_1 = knows_mask = False
@@ -51,7 +51,7 @@ class NamedCall(AttentionCall):
 
 
 class SdpaCall(NamedCall):
-    """torch's kernel, which multiplies in float32 whatever the model computes in."""
+    """A call of torch's scaled-dot-product kernel; `fused` computes in the precision of its matrix."""
 
     can_block = sums_to_1 = knows_mask = True
 
@@ -66,29 +66,32 @@ class SdpaCall(NamedCall):
 
 
 class EagerCall(NamedCall):
-    """A model's own formula: where it is watched, a block of queries at a time, outputs falling off."""
+    """A call of a model's eager attention; when observed, it is computed by blocks of queries.
+
+    The blocks' outputs are kept, and joined to the layer's output.
+    """
 
     can_fuse, can_block, knows_mask = False, True, True
 
     def __init__(self, *call: Any, **how: Any) -> None:
         super().__init__(*call, **how)
-        self.causal = False  # eager functions know masks only
+        self.causal = False  # eager functions use the mask only
         self.outputs, self.keeping = list[Tensor](), False
 
     def _by_blocks(self, wanted: Sequence[Wanted]) -> list[Product]:
-        self.outputs, self.keeping = [], True  # whoever else looks at rows leaves the output alone
+        self.outputs, self.keeping = [], True  # other callers of `rows` keep no outputs
         found = super()._by_blocks(wanted)
         self.keeping = False
         return found
 
     def output(self) -> tuple[Tensor, Tensor | None]:
-        """As in `AttentionCall`; without attention where that was formed in blocks."""
+        """As in `AttentionCall`; without attention weights if they were formed in blocks."""
         if not self.outputs or torch.is_grad_enabled():  # blocks are formed without gradients
             return super().output()
         return torch.cat(self.outputs, 1).transpose(1, 2), None
 
     def rows(self, start: int, stop: int, low: int, high: int) -> Tensor:
-        """As in `AttentionCall`; keeps the output of these queries where all are gone through."""
+        """As in `AttentionCall`; also keeps the output of these queries while `_by_blocks` runs."""
         block, keys = slice(start, stop), slice(low, high)
         kwargs = dict(self.kwargs)
         if self.bias is not None:
@@ -102,7 +105,7 @@ class EagerCall(NamedCall):
 
 
 class OwnCall(AttentionCall):
-    """A call of `attnlib.models.transformer.attend`, or of whatever a reader put in its place."""
+    """A call of `attnlib.models.transformer.attend`, or of a function that the user put in its place."""
 
     def __init__(
         self, original: Callable, q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None = None, **how: Any

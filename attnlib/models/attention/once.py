@@ -1,13 +1,14 @@
-r"""Attention of long texts formed once, for what a layer computes and for whoever follows it.
+r"""Attention of long texts, formed once both for the layer's output and for an observer's product.
 
-A fused kernel keeps no attention: to multiply it with anything else is to form it again. Here it is formed
-for a block of `ROWS` queries and one head at a time, and used while it is in the processor's cache:
+A fused kernel keeps no attention weights, so multiplying them with another matrix means computing them again.
+Here they are formed for a block of `ROWS` queries and one head at a time, and used while in the CPU's cache:
 
     E = 2^(scale log2(e) q k^T - max)        A_h = E / (E 1)        O_h = A_h V        M = mean_h A_h
 
-with `O_h` the head's output, and `M` what rollout is made of: multiplied with a matrix, and forgotten. It is
-the softmax, exactly. (`2^x` takes a quarter of the time of `e^x` on CPUs.) Memory is that of two blocks,
-`2 ROWS keys` numbers, whatever the number of heads and layers.
+with `A_h` the attention of head `h`, exactly its softmax, `O_h` the head's output, and `M` the mean over
+heads, from which rollout is computed: each block of `M` is multiplied with a matrix, then discarded. (`2^x`
+takes a quarter of the time of `e^x` on CPUs.) Memory is that of two blocks, `2 ROWS keys` numbers, whatever
+the number of heads and layers.
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ ROWS = 128
 """Queries in a block: enough for fast products, and few enough for caches to hold 4,096 keys of each."""
 
 FROM = 128
-"""Texts of as many tokens or more gain. On shorter ones a block is not worth its own calls."""
+"""The smallest number of tokens; on shorter texts, the overhead of blocks outweighs the gain."""
 
 PRECISIONS = torch.float32, torch.float64
-"""In which a softmax is as exact as it should be."""
+"""Precisions in which the softmax is accurate enough."""
 
 TILE = 256
-"""Columns in a part of a triangular matrix that is multiplied whole."""
+"""Rows of `X` that are multiplied at once, up to the last column that is not zero in these rows."""
 
 
 def allowed(call: Any) -> bool:
-    """Whether a call's attention can be formed so, and faster: the one place where this is decided.
+    """Whether a call's attention can be formed once, and faster than otherwise; decided only here.
 
-    GPUs are left out: their kernels gain more from scores that never reach their memory.
+    GPUs are excluded: their fused kernels are faster, because scores never reach the GPU's memory.
     """
     query, n = call.query, call.query.shape[2]
     return (
@@ -44,7 +45,7 @@ def allowed(call: Any) -> bool:
         and not call.changes
         and query.device.type == "cpu"
         and query.dtype in PRECISIONS
-        and query.dtype == call.key.dtype == call.value.dtype  # not under autocast, say
+        and query.dtype == call.key.dtype == call.value.dtype  # may differ under autocast
         and call.key.shape[2] == n >= FROM
         and (call.mask is None or call.mask.dtype == torch.bool)
         and call.bias is None
@@ -54,7 +55,7 @@ def allowed(call: Any) -> bool:
 def product(
     call: Any, x: Float[Tensor, "batch key column"] | None
 ) -> tuple[Float[Tensor, "batch query column"], Float[Tensor, "batch head query channel"]]:
-    """`M X`, or `M` where `X` is None, and `O`."""
+    """`M X` (or `M`, if `X` is None) and `O`, as the module's docstring defines them."""
     (batch, heads, n, _), channels = call.query.shape, call.value.shape[-1]
     found = call.query.new_zeros(batch, n, n if x is None else x.shape[-1])
     output = call.query.new_empty(batch, n, heads, channels).transpose(1, 2)
@@ -73,9 +74,9 @@ def head_means(
     output: Float[Tensor, "batch head query channel"] | None = None,
     needed: Bool[Tensor, "batch query"] | None = None,
 ) -> Iterator[tuple[int, slice, slice, Float[Tensor, "query key"]]]:
-    """`M` of one block of queries after the other, with its example, queries and keys; `O` goes to `output`.
+    """Yield `(example, queries, keys, M)` for each block of queries, and write `O` to `output`.
 
-    `M` is zero for other keys, and is in memory that the next block is put in. A query that may look nowhere
+    `M` is zero for other keys. Its memory is overwritten by the next block. A query that may look nowhere
     has `A = 0` and `O = 0`. Blocks without any `needed` query are left out.
     """
     (batch, heads, n, _), group = call.query.shape, call.query.shape[1] // call.key.shape[1]
@@ -99,7 +100,7 @@ def head_means(
                     scores.masked_fill_(hidden[head % len(hidden)], -torch.inf)
                 elif call.causal:
                     scores[:, start - keys.start :].masked_fill_(future[: shape[0], : shape[0]], -torch.inf)
-                # rows without any key: 2^(-inf - lowest) = 0, of sum 0, which is divided by 1
+                # rows without any key: 2^(-inf - lowest) = 0; their sum of 0 is replaced by 1
                 scores.sub_(scores.amax(1, keepdim=True).clamp_(min=torch.finfo(scores.dtype).min)).exp2_()
                 total = scores.sum(1, keepdim=True).clamp_(min=1).reciprocal_()
                 if output is not None:
@@ -113,7 +114,7 @@ def head_means(
 
 
 def _looks_at(call: Any, example: int, queries: slice) -> tuple[slice, Bool[Tensor, "_ query key"] | None]:
-    """All keys that these queries may look at lie in the first; the second is True for those they may not."""
+    """A slice with all keys that these queries may look at, and a mask: True for hidden keys in the slice."""
     keys = slice(*call.keys_of(queries.start, queries.stop))
     if call.mask is None:
         return keys, None
@@ -121,7 +122,7 @@ def _looks_at(call: Any, example: int, queries: slice) -> tuple[slice, Bool[Tens
 
 
 def _reach(x: Float[Tensor, "batch key column"]) -> list[tuple[slice, int]]:
-    """Rows of a matrix, `TILE` at a time, and the column behind the last that is not zero in these."""
+    """Slices of `TILE` rows of `x`, each with the number of columns up to the last one that is not zero."""
     if x.shape[-1] <= 2 * TILE:
         return [(slice(0, x.shape[1]), x.shape[-1])]
     tiles = [slice(start, min(start + TILE, x.shape[1])) for start in range(0, x.shape[1], TILE)]
@@ -138,7 +139,7 @@ def _multiply(
     reach: list[tuple[slice, int]],
     product: Float[Tensor, "query column"],
 ) -> None:
-    """Add `mean @ x[keys]` to the product, without what is zero in `x`."""
+    """Add `mean @ x[keys]` to `product`, skipping the columns of `x` that are zero by `reach`."""
     for tile, columns in reach:
         start, stop = max(tile.start, keys.start), min(tile.stop, keys.stop)
         if start < stop:

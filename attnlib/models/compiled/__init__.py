@@ -1,22 +1,22 @@
-r"""Transformers whose weights are written down from a RASP program, not trained.
+r"""Transformers whose weights are constructed from a RASP program, not trained.
 
-RASP (Weiss et al. 2021) says what a transformer can compute: which head looks where, what each feed-forward
-block makes of it. For `reverse`, `hist` and `sort`, `compiled` writes that as weights of our own
-`Transformer`. So there is a model whose mechanism is known: right on every sequence up to its length, with
-heads that look where the program's selectors do. The idea of compiling such models is from Lindner et al.
-2023 (tracr); this is no compiler, only three programs by hand.
+RASP (Weiss et al. 2021) is a language for computations of transformers: where each head looks, and what each
+feed-forward block computes. For `reverse`, `hist` and `sort`, `compiled` writes the program as weights of our
+own `Transformer`. The result is a model with a known mechanism: it is right on every sequence up to its
+length, and its heads look where the program's selectors do. The idea of compiling such models is from Lindner
+et al. 2023 (tracr); here, three programs were translated by hand, without a compiler.
 
-**The stream.** Channels have names, and every block writes where nothing stood. Layer normalisation leaves
-them as they are: see `attnlib.models.compiled.weights`.
+**The residual stream.** Channels have names, and every block writes only to empty channels. Layer
+normalisation leaves the channels unchanged: see `attnlib.models.compiled.weights`.
 
 **Selecting.** A head whose score is $\beta = 32$ at the $c$ keys that a query selects and at most 0 elsewhere
-puts $1/c$ on each, but for $e^{-32}$. Among numbers $u_k$ it finds the one that equals $m_q$ by
+puts $1/c$ on each, up to terms of $e^{-32}$. To select the key whose number $u_k$ equals $m_q$, it uses
 
-$$-\beta (u_k - m_q)^2 = \beta (2 m_q u_k - u_k^2) + \text{what is the same for all keys.}$$
+$$-\beta (u_k - m_q)^2 = \beta (2 m_q u_k - u_k^2) + \text{a term that is the same for all keys.}$$
 
-**Counting.** A head that selects $c$ keys and the beginning of the sequence, and reads there a 1, reads
-$a = 1 / N$, $N = c + 1$. The feed-forward block turns the share back into the number: with hidden units
-$h_j = \max(0, 1 - j a)$, $j = 1, 2, \ldots$, at $a = 1/N$ exactly
+**Counting.** Let a head select $c$ keys and the beginning of the sequence, with value 1 at the beginning and
+0 elsewhere. Its output is $a = 1 / N$, $N = c + 1$. The feed-forward block turns this share into the number:
+with hidden units $h_j = \max(0, 1 - j a)$, $j = 1, 2, \ldots$, at $a = 1/N$ exactly
 
 $$N = 1 + \sum_j 2 h_j, \qquad N^2 = 1 + \sum_j 6 j\, h_j .$$
 

@@ -1,4 +1,4 @@
-"""Three programs as weights: `reverse`, `hist` and `sort`. What they share is said in the package."""
+"""Three programs as weights: `reverse`, `hist` and `sort`. The package's docstring has their principles."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from attnlib.models.transformer import Transformer
 
 @dataclass(frozen=True)
 class Compiled:
-    """A model that is a program.
+    """A model whose weights implement a RASP program.
 
     Attributes:
-        language: what it computes.
-        model: in evaluation mode.
-        heads: for each head of `language.target_attention`, the head of the model that is it.
+        language: the RASP language that the model computes.
+        model: the model, in evaluation mode.
+        heads: for each head of `language.target_attention`, the head of the model that implements it.
     """
 
     language: Language
@@ -31,12 +31,12 @@ class Compiled:
 
     @property
     def run(self) -> str:
-        """What it is called in tables."""
+        """The model's name in tables."""
         return f"{self.language.name}, compiled"
 
     @property
     def longest(self) -> int:
-        """How many symbols a sequence may have."""
+        """The largest number of symbols in a sequence."""
         return self.model.config.max_length - self.language.bos
 
 
@@ -45,10 +45,11 @@ def compiled(language: Language, length: int = 30) -> Compiled:
 
     Args:
         language: `reverse`, with or without a beginning-of-sequence token; `hist` or `sort`, with one.
-        length: of the longest sequence, in symbols.
+        length: number of symbols in the longest sequence.
 
     Raises:
-        ValueError: another language, or without the token that its program counts by; or too large a model.
+        ValueError: there is no program for the language, `hist` or `sort` lacks the beginning-of-sequence
+            token, `length` is below 1, or the model would be too large.
 
     Example:
         >>> from attnlib.generators.rasp import language
@@ -74,14 +75,14 @@ def compiled(language: Language, length: int = 30) -> Compiled:
 
 
 def hist_program(language: Language, tokens: int) -> Compiled:
-    r"""One layer.
+    r"""The model of `hist`, with one layer.
 
     Channels: `symbol`, `bos`, `share`, `count` (in tenths).
 
-    * Head (0, 0) selects the keys of the query's symbol, and the beginning: score $\beta$ times (symbols
-      equal + key is the beginning). It reads 1 there: `share` $= 1 / (c + 1)$.
-    * The block writes `count` $= \sum_j 2 h_j$, $j \le 10$: $c$ up to 10, and more than 10 from there on.
-    * Class $j$ has the logit $10\,(2 c j - j^2)$: the nearest of $0, \ldots, 10$.
+    * Head (0, 0) selects the keys with the query's symbol, and the beginning: the score is $\beta$ times
+      (symbols equal + key is the beginning). Its value is 1 at the beginning: `share` $= 1 / (c + 1)$.
+    * The block writes `count` $= \sum_j 2 h_j$, $j \le 10$, which is $c$ up to 10, and above 10 for more.
+    * Class $j$ has the logit $10\,(2 c j - j^2)$, which is largest for the class nearest to $c$.
     """
     n = len(language.alphabet)
     stream = Stream(symbol=n, bos=1, share=1, count=1)
@@ -101,13 +102,13 @@ def hist_program(language: Language, tokens: int) -> Compiled:
 
 
 def reverse_program(language: Language, tokens: int) -> Compiled:
-    r"""Two layers.
+    r"""The model of `reverse`, with two layers.
 
     Channels: `symbol`, `first`, `place` and `square` ($p$ and $p^2$ in units of the length), `share`,
     `length`, `found`.
 
     * Head (0, 0) selects every key: all scores are 0. (The beginning-of-sequence token looks at itself, as
-      everywhere.) It reads 1 at the first token: `share` $= 1 / N$, $N$ the number of tokens.
+      in all programs.) Its value is 1 at the first token: `share` $= 1 / N$, $N$ the number of tokens.
     * The block writes `length` $= N$.
     * Head (1, 0) finds the key whose position is $m = N - 1 - q$, or, with a beginning-of-sequence token at
       position 0, $N - q$ (and 0 for that token itself), and copies its symbol to `found`.
@@ -141,22 +142,22 @@ def reverse_program(language: Language, tokens: int) -> Compiled:
 
 
 def sort_program(language: Language, tokens: int) -> Compiled:
-    r"""Three layers.
+    r"""The model of `sort`, with three layers.
 
     Channels: `symbol`, `bos`, `place` (one for each position), `pair` (one for each symbol and position),
     `share`, `rank` and `square` (in units of the length), `found`.
 
-    The program's first selector, "a smaller symbol, or the same one before", needs to know symbol and
-    position *together*: a head's score is a sum over channels, and that of symbols plus that of positions
-    cannot be the same for every smaller symbol, wherever it stands, and differ by position for the same
-    symbol. What a model reads is a sum of both. So a layer comes before it:
+    The program's first selector, "a smaller symbol, or the same symbol earlier", needs symbol and position
+    *together*. From separate channels, a head's score is a term of symbols plus a term of positions. Such a
+    sum cannot depend on the key's position if symbols are equal, and be independent of it if the key's symbol
+    is smaller. So an additional layer comes first:
 
     * The head of layer 0 looks at its own token only, and reads nothing. The block writes `pair`: unit
       $(s, p)$ is $\max(0, \text{symbol}_s + \text{place}_p - 1)$.
-    * Head (1, 0) is the program's (0, 0): it selects the pairs that come before the query's in the order of
-      symbol, then position, and the beginning: `share` $= 1 / (r + 1)$ for a token with $r$ before it.
-    * The block writes `rank` $= r + 1$, the position where the token belongs (the beginning is at 0, and
-      is given 0), and `square`.
+    * Head (1, 0) is the program's (0, 0): it selects the beginning, and the pairs that come before the
+      query's in the order of symbol, then position: `share` $= 1 / (r + 1)$ for a token with $r$ before it.
+    * The block writes `rank` $= r + 1$, the token's position in the output (position 0 is the beginning,
+      whose rank the next head's key corrects to 0), and `square` $= (r + 1)^2$.
     * Head (2, 0), the program's (1, 0), finds the key whose `rank` is the query's position, and copies its
       symbol to `found`.
     """
@@ -209,7 +210,7 @@ PROGRAMS: dict[str, Callable[[Language, int], Compiled]] = {
     "hist": hist_program,
     "sort": sort_program,
 }
-"""What can be compiled."""
+"""The functions that build the models, by the name of the language."""
 
 NEED_BOS = {"hist", "sort"}
 

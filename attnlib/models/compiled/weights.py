@@ -1,16 +1,16 @@
-r"""Weights by hand: channels with names, heads with features, blocks with units.
+r"""Tools for writing a transformer's weights by hand: named channels, heads and feed-forward blocks.
 
 Every channel of the residual stream has one meaning (`symbol`, one channel per symbol of the alphabet;
-`share`; ...), and blocks write where nothing stood, so that nothing is overwritten. Layer normalisation
-(`norm="pre"`) is made a number that is known beforehand: two channels hold $+C$ and $-C$, $C = 4096$, and one
-(`balance`) minus the sum of all others. So the mean is 0, and of $d$ channels with content $x$
+`share`; ...), and blocks write only to empty channels, so that nothing is overwritten. Layer normalisation
+(`norm="pre"`) is made almost the identity: two channels hold $+C$ and $-C$, $C = 4096$, and one (`balance`)
+holds minus the sum of all others. So the mean is 0, and for $d$ channels with content $x$
 
 $$N(x) = \gamma \frac{x}{\sqrt{(2 C^2 + |x|^2) / d + \epsilon}}
 \approx x \, \Big(1 - \frac{|x|^2}{4 C^2}\Big), \qquad \gamma = \sqrt{2 C^2 / d + \epsilon},$$
 
-which is $x$ to about one part in $10^7$, a rounding error of float32. (Sums with $\pm C$ among them are
-rounded, so that the mean is 0 to about $10^{-5}$ only. Every read is relative to a channel `zero` that
-nothing is written to, and loses that.)
+which is $x$ to about one part in $10^7$, a rounding error of float32. (Sums that include $\pm C$ are
+rounded, so that the mean is 0 only to about $10^{-5}$. Nothing is written to the channel `zero`; every read
+subtracts this channel, and thereby the error of the mean.)
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ SHARPNESS = 32.0
 """Beta: how much higher the score of a selected key is. e^-32 is 1e-14."""
 
 CONFIDENCE = 10.0
-"""How much higher the logit of the right class is. More, and its probability would be 1 in float32, whose
-logarithm has no gradient for methods of attribution to follow."""
+"""How much higher the logit of the right class is. With much more, its probability would round to 1 in
+float32, and the gradients of its logarithm, which attribution methods need, would vanish."""
 
 HEIGHT = 4096.0
-"""C: what the two constant channels hold."""
+"""C, the absolute value in the two constant channels."""
 
 WIDEST = 4096
-"""The largest width that is built. Sort needs a channel per symbol and position."""
+"""The largest width that is built; `sort` needs a channel for each symbol and position."""
 
 
 class Stream:
-    """The channels of the residual stream, by name, and maps from and to them."""
+    """The named channels of the residual stream, and weights that read from and write to them."""
 
     def __init__(self, **sizes: int) -> None:
         self.places, self.width = dict[str, slice](), 0
@@ -53,7 +53,7 @@ class Stream:
             )
 
     def read(self, rows: int | None = None, **parts: Tensor | float) -> Float[Tensor, "row width"]:
-        """What each of some numbers takes of channels: for each name `[row, channel]`, or one for all."""
+        """Weights that read one number per row; each part is `[row, channel]`, or one weight for all."""
         given = [part.shape[0] for part in parts.values() if isinstance(part, Tensor)]
         weights = torch.zeros(rows or max([1, *given]), self.width)
         for name, part in parts.items():
@@ -62,7 +62,7 @@ class Stream:
         return weights
 
     def write(self, columns: int = 1, **parts: Tensor | float) -> Float[Tensor, "width column"]:
-        """What each of some numbers adds to channels: for each name `[channel, column]`, or one for all."""
+        """Weights that write one number per column; each part is `[channel, column]`, or one for all."""
         weights = torch.zeros(self.width, columns)
         for name, part in parts.items():
             weights[self.places[name]] = part
@@ -71,7 +71,7 @@ class Stream:
 
 
 class Weights:
-    """A `Transformer` with all weights 0 but those written here."""
+    """A `Transformer` whose weights are 0 except those that this class's methods write."""
 
     @torch.no_grad()
     def __init__(self, language: Language, tokens: int, stream: Stream, n_layers: int, hidden: int) -> None:
@@ -98,7 +98,7 @@ class Weights:
 
     @torch.no_grad()
     def at_positions(self, **parts: Tensor) -> None:
-        """What channels hold at each position: `[position]` for one channel, else `[position, channel]`."""
+        """Write the position vectors: `[position]` for one channel, `[position, channel]` for several."""
         rows = {name: part[None] if part.ndim == 1 else part.T for name, part in parts.items()}
         table = self.stream.write(self.model.config.max_length, **rows)
         table[self.stream.places["high"]], table[self.stream.places["low"]] = HEIGHT, -HEIGHT
@@ -115,10 +115,10 @@ class Weights:
         out: Float[Tensor, "width number"],
         always: list[float] | None = None,
     ) -> None:
-        """A head: scores are `SHARPNESS` times the product of the features of query and key.
+        """Write a head whose scores are `SHARPNESS` times the dot product of query and key features.
 
-        `always` is added to the query's features; `value` is read at keys, and `out` says where it is
-        written.
+        `always` is added to the query's features. `value` reads numbers at keys, and `out` writes their
+        weighted means to channels.
         """
         attention, width = self._layer(layer).attention, self.stream.width
         scale = SHARPNESS * width**0.5  # attention divides by the root of a head's channels
@@ -137,7 +137,7 @@ class Weights:
         down: Float[Tensor, "width unit"],
         always: Float[Tensor, "width 1"] | None = None,
     ) -> None:
-        """Hidden units `max(0, up x + bias)`; `down` of them, and `always`, is written."""
+        """Write a feed-forward block, which adds `down max(0, up x + bias) + always` to the stream."""
         block = self._layer(layer)
         block.up.weight[: len(up)], block.up.bias[: len(up)] = up, bias
         block.down.weight[:, : len(up)] = down
@@ -148,7 +148,7 @@ class Weights:
     def classify(
         self, scores: Float[Tensor, "class width"], bias: Float[Tensor, " class"] | None = None
     ) -> None:
-        """Logits: `CONFIDENCE` times the scores."""
+        """Write the output layer: logits are `CONFIDENCE` times the scores."""
         self.model.classify.weight[:] = CONFIDENCE * scores
         if bias is not None:
             self.model.classify.bias[:] = CONFIDENCE * bias

@@ -1,9 +1,9 @@
-"""A language model that a page computes: its engine, and what a page needs of it.
+"""The engine that computes a language model in a page, and the parts that a page needs to run it.
 
-`engine.c`, compiled by `build.py` to WebAssembly, computes models of Llama's shape from a GGUF file as it is.
-`model.js` is what a page's own script imports: `LiveModel` opens a file in workers of the page, writes text
-word by word, each with the rollout and attention of the row that predicts it, and blanks tokens out. The
-workers' script and the engine travel in the page as `parts`; the model's file is the reader's or the page's.
+`engine.c`, compiled by `build.py` to WebAssembly, computes models of Llama's architecture from an unchanged
+GGUF file. A page's own script imports `model.js`: its `LiveModel` opens a file in workers of the page, writes
+text word by word, each with the rollout and attention of the row that predicts it, and blanks tokens out. The
+page holds the workers' script and the engine (`parts`); the model's file comes from the page or the reader.
 
 The coefficients of the engine's exponential are those of Cephes (S. Moshier, public), its random numbers
 mulberry32 (T. Ettinger, public domain); the rest is this project's. A model's weights have a licence of their
@@ -22,11 +22,11 @@ LIVE = Path(__file__).parent
 """The folder of the engine and its scripts."""
 
 ENGINES = ("engine_fused.wasm", "engine.wasm")
-"""The engine twice, the faster first: it multiplies and adds in one step, which not every browser can."""
+"""Two builds of the engine. The first is faster: it uses fused multiply-add, which not every browser has."""
 
 
 def parts() -> dict[str, Any]:
-    """What `LiveModel.open` takes as `parts`, to be put into a page as JSON: 70 kB.
+    """The argument `parts` of `LiveModel.open`, to be put into a page as JSON: 70 kB.
 
     Returns:
         `engines`, the compiled engine in base64, the preferred one first; `worker`, the workers' script.

@@ -1,6 +1,6 @@
-"""Compiles engine.c, bit for bit: `pip install ziglang==0.17.1`, then `python -m attnlib.widgets.live.build`.
+"""Reproducible build of engine.c: `pip install ziglang==0.17.1`, `python -m attnlib.widgets.live.build`.
 
-Zig's package on the Python index carries clang and its linker for every platform; the same version writes the
+The package `ziglang` on PyPI contains clang and its linker for every platform; the same version writes the
 same bytes.
 """
 
@@ -28,7 +28,7 @@ VARIANTS: dict[str, list[str]] = {"engine.wasm": [], "engine_fused.wasm": ["-DFU
 
 
 def compiler() -> str | None:
-    """The version of `ziglang` that is installed; None for none."""
+    """The installed version of `ziglang`; None if there is none."""
     try:
         return version("ziglang")
     except PackageNotFoundError:
@@ -36,12 +36,12 @@ def compiler() -> str | None:
 
 
 def build(folder: Path = LIVE) -> None:
-    """Compiles both variants into a folder, by the compiler whose bytes are committed and no other."""
+    """Compiles both variants into a folder; raises a RuntimeError unless `ziglang` has version `COMPILER`."""
     if compiler() != COMPILER:
         raise RuntimeError(f"pip install ziglang=={COMPILER} first; found {compiler() or 'none'}")
     zig = [sys.executable, "-m", "ziglang", "cc", *FLAGS, *WARNINGS, *(f"-Wl,{flag}" for flag in LINKING)]
     for name, more in VARIANTS.items():
-        # the source's name as it stands: no path gets into the file
+        # compiled inside its folder, by its bare name: no path gets into the output
         subprocess.run([*zig, *more, "-o", str(folder / name), "engine.c"], cwd=LIVE, check=True)
         (folder / name).chmod(0o644)
 

@@ -1,7 +1,7 @@
-"""Whether a page can compute a GGUF file, asked before the page is written.
+"""Checks whether a page can compute a GGUF file, made before the page is written.
 
-What is asked is what the page's own readers ask (`gguf.js`, `tokenizer.js`, `worker.js`), which ask again: a
-reader may choose another file there.
+The page's own scripts (`gguf.js`, `tokenizer.js`, `worker.js`) make the same checks again, since its reader
+may choose another file.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from attnlib.models.causal import NO_NUMBER
 
 TYPES = ("F32", "F16", "BF16", "Q4_0", "Q4_1", "Q8_0")
-"""How weights may be stored in a file that a page computes."""
+"""GGUF's types of weights that a page can read."""
 
 SPLITTINGS: dict[str, list[dict[str, Any]]] = {
     "gpt-2": [{"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}],
@@ -24,17 +24,17 @@ SPLITTINGS: dict[str, list[dict[str, Any]]] = {
         {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True},
     ],
 }
-"""How a page splits text before it merges bytes: what GGUF calls it, and the steps of `tokenizers`."""
+"""Pre-tokenizers that a page knows: GGUF's name, and the equal steps of the library `tokenizers`."""
 
 MOST = 330_000_000
-"""Bytes of the largest file that goes into a page: 150 million weights of 16 bits, and a little more."""
+"""The largest file that goes into a page, in bytes: 150 million weights of 16 bits, and a little more."""
 
 MOST_VALUES = 2**23
-"""What stands in the header of a file, value by value: five for each token of a vocabulary, say."""
+"""The most values that are read from a file's header, which has about five per token of the vocabulary."""
 
 
 def check(path: Path) -> str:
-    """Refuse a GGUF file that a page cannot compute, and return the licence of one that it can."""
+    """Return the licence of a GGUF file; raise a `ValueError` with the reason if a page cannot compute it."""
     if not path.is_file():
         raise ValueError(f"there is no file {path}")
     if path.stat().st_size > MOST:
@@ -74,14 +74,14 @@ def check(path: Path) -> str:
 
 
 def _read(path: Path) -> Any:
-    """The reader of a GGUF file; a `ValueError` for a header that claims more than a file can hold."""
+    """The reader of a GGUF file; raises a `ValueError` if its header claims more values than it holds."""
     from gguf import GGUFReader
 
     class Reader(GGUFReader):
         read = 0
 
         def _get(self, offset: Any, dtype: Any, count: Any = 1, *more: Any, **named: Any) -> Any:
-            """What stands at a place of the file; behind its end, gguf's own reads nothing, for ever."""
+            """Values at an offset; beyond the file's end, gguf's own method returns none and never stops."""
             self.read += 1
             found = super()._get(offset, dtype, count, *more, **named)
             if len(found) < count or self.read > MOST_VALUES:
@@ -92,7 +92,7 @@ def _read(path: Path) -> Any:
 
 
 def knows_chat(path: Path) -> bool:
-    """Whether a file's chat template is the one that pages know, ChatML."""
+    """Whether a file's chat template is ChatML, the only one that pages support."""
     from gguf import GGUFReader
 
     fields = GGUFReader(path).fields
@@ -102,7 +102,7 @@ def knows_chat(path: Path) -> bool:
 
 
 def _check_shapes(given: dict[str, Any], tensors: dict[str, Any]) -> int:
-    """The size of the vocabulary; a `ValueError` for sizes that are none, or not those of the weights."""
+    """The size of the vocabulary; raises a `ValueError` for invalid sizes, or weights of other shapes."""
 
     def of(name: str, otherwise: Any = None) -> Any:
         return given.get(f"llama.{name}", otherwise)
@@ -175,7 +175,7 @@ def _check_whole(name: str, value: Any) -> None:
 
 
 def _check_tokens(given: dict[str, Any], vocabulary: int) -> None:
-    """A `ValueError` for a tokenizer that is not whole."""
+    """Raise a `ValueError` for a tokenizer that is incomplete or inconsistent."""
     lists = dict[str, list[Any]]()
     for name, kind in {"tokens": str, "token_type": int, "merges": str}.items():
         found = given.get(f"tokenizer.ggml.{name}")

@@ -1,7 +1,7 @@
-"""The file of a model that a page can compute: found, checked, or packed; and why others cannot be.
+"""Finds, checks or packs the file of a model that a page can compute; refuses other models with a reason.
 
-A page reads GGUF, llama.cpp's file, as it is. A model that is saved in another way is packed into one without
-loss: every matrix in 16 bits where these hold its weights exactly, else in 32.
+A page reads GGUF, the file format of llama.cpp. A model that is saved in another way is packed into a GGUF
+file without loss: every matrix in 16 bits where these hold its weights exactly, else in 32.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from attnlib.places import expanded
 from attnlib.widgets.live.checking import MOST, SPLITTINGS, check
 
 LICENCE = "Apache License 2.0 (apache.org/licenses/LICENSE-2.0), by Hugging Face; weights rounded to 4 bits"
-"""Of the book's language model: goes with every copy of it."""
+"""The licence of the book's language model, which must go with every copy of it."""
 
 _NORMAL, _CONTROL, _GIVEN, _UNUSED = 1, 3, 4, 5
-"""GGUF's kinds of tokens."""
+"""GGUF's types of tokens: normal, control, user-defined and unused."""
 
 
 def model_file(name: str, folder: Path) -> tuple[Path, str]:
-    """A file of a model that a page computes, and the model's licence, as far as it is known.
+    """The path of a model file that a page can compute, and the model's licence, as far as it is known.
 
     `name` is the book's model; the path of a GGUF file; or, as in `load_language_model`, a folder or a name
-    on the hub, from which a file is packed into `folder`.
+    on the hub, whose model is packed into a file in `folder`. Raises a `ValueError` for other models.
     """
     if name == DEFAULT:
         path = gguf_of_default(fetch=True)
@@ -47,7 +47,7 @@ def model_file(name: str, folder: Path) -> tuple[Path, str]:
 
 
 def pack(model: Any, tokenizer: Any, path: Path) -> None:
-    """Write a `LlamaForCausalLM` and its tokenizer, of byte-level pairs, as a GGUF file; refuse others."""
+    """Write a `LlamaForCausalLM` and its byte-level BPE tokenizer as a GGUF file; refuse other models."""
     from gguf import MODEL_ARCH, GGUFWriter, TokenType
     from gguf.tensor_mapping import get_tensor_name_map
 
@@ -91,7 +91,7 @@ def pack(model: Any, tokenizer: Any, path: Path) -> None:
 
 
 def _checked(model: Any) -> Any:
-    """The settings of a model; a `ValueError` for what a page does not compute."""
+    """The configuration of a model; raises a `ValueError` if a page cannot compute it."""
     config = model.config
     if config.model_type != "llama":
         raise ValueError(
@@ -118,7 +118,7 @@ def _checked(model: Any) -> Any:
 
 
 def _weights(model: Any, head: int) -> Iterator[tuple[str, Tensor]]:
-    """Every weight once; rotary channels that turn together side by side, as in GGUF."""
+    """Every weight once, by name; pairs of rotary channels are put side by side, as in GGUF."""
     for name, weight in model.state_dict().items():
         if name == "lm_head.weight" and model.config.tie_word_embeddings:
             continue
@@ -128,7 +128,7 @@ def _weights(model: Any, head: int) -> Iterator[tuple[str, Tensor]]:
 
 
 def _narrowest(weight: Tensor) -> tuple[np.ndarray, Any]:
-    """A weight in as few bits as hold it exactly, as GGUF stores it; vectors in 32."""
+    """The weight as GGUF stores it: a matrix in the fewest bits that hold it exactly, a vector in 32."""
     from gguf import GGMLQuantizationType as Kind
 
     if weight.ndim > 1 and weight.half().float().equal(weight):
@@ -139,7 +139,7 @@ def _narrowest(weight: Tensor) -> tuple[np.ndarray, Any]:
 
 
 def _vocabulary(tokenizer: Any, size: int) -> tuple[list[str], list[int], list[str], str]:
-    """Tokens, their kinds, merges and the splitting; a `ValueError` for another kind of tokenizer."""
+    """Tokens, their types, merges and the pre-tokenizer; raises a `ValueError` for other tokenizers."""
     state = json.loads(tokenizer.backend_tokenizer.to_str())
     model, steps = state["model"], state["pre_tokenizer"] or {}
     steps = steps.get("pretokenizers", [steps])
@@ -169,7 +169,7 @@ def _vocabulary(tokenizer: Any, size: int) -> tuple[list[str], list[int], list[s
 
 
 def _begins(tokenizer: Any) -> bool:
-    """Whether the tokenizer puts its first token before a text; a `ValueError` if it puts others there."""
+    """Whether the tokenizer adds its start token to a text; raises a `ValueError` if it adds other tokens."""
     put, plain = tokenizer("a")["input_ids"], tokenizer("a", add_special_tokens=False)["input_ids"]
     if put not in (plain, [tokenizer.bos_token_id, *plain]):
         raise ValueError(f"this tokenizer reads 'a' as {put}; a page puts one token before a text, or none")
@@ -177,7 +177,7 @@ def _begins(tokenizer: Any) -> bool:
 
 
 def _is_chatml(tokenizer: Any) -> bool:
-    """Whether the chat template is the one that pages know."""
+    """Whether the chat template is ChatML, the only one that pages support."""
     if not tokenizer.chat_template:
         return False
     message = [{"role": "user", "content": "a"}]

@@ -1,4 +1,4 @@
-"""The chapter that asks every measure of attribution about every model whose sources are known."""
+"""The chapter that evaluates every attribution method on every model with ground truth."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ BuiltName = Annotated[str, among(BUILT)]
 Some = Annotated[Count, Field(ge=1)]
 
 TOLD = ("activation patching", "attribution patching")
-"""Measures that are told where the sources are, if the prompt that they compare with is the same but for
-these, and what follows from them: they never name what is the same in both."""
+"""Methods to which a counterfactual that differs only in the sources, and in tokens that follow from them,
+reveals the ground truth: they give no score to tokens that are the same in both prompts."""
 
 NOT_ASKED = "not asked here: it takes too many passes of a large model"
-"""Why a measure is not among those that are asked for a setting only."""
+"""The reason for a missing method in a setting for which `only` names a few methods."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What measures say of one model.
+    """The scores of attribution methods on one model.
 
     Attributes:
-        scores: by measure; those of untrained twins, and baselines, among them.
-        missing: measures that this model cannot give, and why.
+        scores: the scores by method, including the baselines and methods applied to an untrained model.
+        missing: the methods that were not applied to this model, with the reason.
     """
 
     setting: str
@@ -103,34 +103,34 @@ class AttributionBenchmark(Chapter):
 
     @property
     def label(self) -> str:
-        """How many settings and measures."""
+        """The numbers of settings and of measures."""
         found = f"{len(self.settings)}-settings-{len(self.asked_for)}-measures"
         return found + "-whole-answers" * bool(self.whole_answers)
 
     @property
     def asked_for(self) -> list[str]:
-        """The measures that are asked for: `ASKED`, unless some are named."""
+        """The methods to evaluate: `ASKED`, unless the parameters name some."""
         return self.methods or [*ASKED]
 
     @property
     def transformers(self) -> list[str]:
-        """The settings that means and ranks are over: recurrent models have too few of the measures."""
+        """The settings for means and ranks: transformers, since recurrent models support few methods."""
         found = [name for name in self.settings if SETTINGS[name].transformer]
         return found or self.settings
 
-    # ---- what measures say ---------------------------------------------------------------------------
+    # ---- scores --------------------------------------------------------------------------------------
 
     def ask_all(self, progress: bool = True) -> list[Asked]:
-        """What measures say of every model of every setting."""
+        """The scores of the methods on every model of every setting."""
         pairs = [(name, seed) for name in self.settings for seed in self.seeds_of(name)]
         return [self.ask(*pair) for pair in bar(pairs, shown=progress, desc="settings", unit="model")]
 
     def seeds_of(self, setting: str) -> list[int]:
-        """The seeds of a setting's models that are asked."""
+        """The seeds of a setting's models that are evaluated."""
         return SETTINGS[setting].seeds(self)[: self.seeds]
 
     def ask(self, setting: str, seed: int) -> Asked:
-        """What measures, baselines and untrained twins say of one model."""
+        """The scores of methods and baselines on one model, and of some methods on its untrained twin."""
         model, questions = SETTINGS[setting].make(self, seed, others=self.others)
         model = model.to(self.torch_device)
         if setting in self.fewer:
@@ -144,7 +144,7 @@ class AttributionBenchmark(Chapter):
         return Asked(setting, seed, model, questions, scores, missing | found.missing | twin.missing)
 
     def _twin(self, setting: str, model: nn.Module, questions: Questions, seed: int) -> Scored:
-        """What some measures say of a model that learned nothing."""
+        """The scores of the methods `untrained` on a model with random weights."""
         if not self.untrained:
             return Scored({}, {})
         try:
@@ -174,7 +174,7 @@ class AttributionBenchmark(Chapter):
         return faithfulness_rows(each.model, each.questions.where(some), scores, **how)
 
     def hop_rows(self, progress: bool = True) -> pd.DataFrame:
-        """How well measures that need no counterfactual find sources of whole answers; see `hop_rows`."""
+        """How well methods find the sources of whole answers, without those of `TOLD`; see `measures`."""
         methods = [name for name in self.asked_for if name not in TOLD]
         pairs = [
             (name, seed) for name in self.whole_answers for seed in BUILT[name].seeds(self)[: self.seeds]
@@ -184,7 +184,7 @@ class AttributionBenchmark(Chapter):
         return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
 
     def costs(self, asked: Sequence[Asked]) -> tuple[str, pd.DataFrame]:
-        """What every measure costs, on the transformer that takes the longest prompts; and which that is."""
+        """The transformer with the longest context, in words, and the cost of every method on it."""
         transformers = [each for each in asked if SETTINGS[each.setting].transformer] or asked
         each = max(transformers, key=lambda one: context_of(one.model) or 0)
         n = min(self.cost_tokens, context_of(each.model) or self.cost_tokens)
@@ -199,7 +199,7 @@ class AttributionBenchmark(Chapter):
 
 
 def first_of_each_split(questions: Questions, n: int) -> Bool[Tensor, " item"]:
-    """The first questions in the distribution, and out of it."""
+    """A mask of the first `n` questions in distribution and the first `n` out of distribution."""
     known = questions.in_distribution
     return torch.where(known, known.cumsum(0), (~known).cumsum(0)) <= n
 
@@ -219,13 +219,13 @@ def explored(p: AttributionBenchmark, asked: Sequence[Asked]) -> dict[str, dict[
 
 
 EXAMPLE = ("rollout", "raw attention, last layer", "AttnLRP", "blank-out")
-"""The methods that one question is drawn by."""
+"""The methods whose scores of one question the page draws."""
 
 
 def example(
     p: AttributionBenchmark, asked: Sequence[Asked]
 ) -> tuple[str, Float[Tensor, "method token"], list[str], list[str]]:
-    """The first question, and the size of some methods' scores of its candidates."""
+    """The first question, and the absolute scores of its candidates by the methods `EXAMPLE`."""
     name, shown = next(iter(explored(p, asked).items()))
     methods = [each for each in EXAMPLE if display_name(each) in shown["scores"]] or list(shown["scores"])[:4]
     sizes = torch.stack([shown["scores"][display_name(each)].abs() for each in methods]).float()

@@ -1,4 +1,4 @@
-"""Which attribution method finds the sources? Claims, and what was expected before the first run."""
+"""Claims on which attribution method finds the sources, and predictions from before the first run."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ from book.chapters.records import one_number
 ROLLOUT, UNTRAINED, LAST = "rollout", "rollout, untrained", "raw attention, last layer"
 
 MARGIN = 0.1
-"""Of the way from chance to perfect, or of tau: less of a lead would not matter."""
+"""The smallest lead that matters, on the scale from chance (0) to perfect (1), or in Kendall's tau."""
 
 MASKED = "faithfulness"
-"""The question whose answers mask tokens."""
+"""The question that is answered by masking tokens."""
 
 
 def beats_raw_attention(rows: pd.DataFrame) -> Outcome:
-    """How much further rollout is on the way from chance to perfect than the last layer's attention."""
+    """The lead of rollout over the last layer's attention by masking, from chance (0) to perfect (1)."""
     return more_than_raw_attention(*_numbers(rows, MASKED))
 
 
 def is_no_worse_than_others(rows: pd.DataFrame) -> Outcome:
-    """How far the measure that the other settings put first is ahead of rollout, by masking."""
+    """The lead over rollout, by masking, of the method that the other settings rank first."""
     _, free = _numbers(rows, MASKED)
     ranking = there(over_settings(free))
     learned = ahead_of(free, ROLLOUT, UNTRAINED)
@@ -59,7 +59,7 @@ def is_no_worse_than_others(rows: pd.DataFrame) -> Outcome:
 
 
 def more_than_raw_attention(told: pd.DataFrame, free: pd.DataFrame) -> Outcome:
-    """How far rollout is ahead of the last layer's attention, setting by setting, with a margin."""
+    """The lead of rollout over the last layer's attention, paired by setting, with a margin."""
     lead = ahead_of(free, ROLLOUT, LAST)
     return Outcome(
         ahead(lead, MARGIN),
@@ -70,7 +70,7 @@ def more_than_raw_attention(told: pd.DataFrame, free: pd.DataFrame) -> Outcome:
 
 
 def as_much_as_any(free: pd.DataFrame) -> Outcome:
-    """How far the method that the other settings rank first is ahead of rollout, with the same margin."""
+    """The lead over rollout of the method that the other settings rank first, with the same margin."""
     lead = first_elsewhere(free, ROLLOUT)
     return Outcome(
         no_less(lead, MARGIN),
@@ -80,13 +80,13 @@ def as_much_as_any(free: pd.DataFrame) -> Outcome:
 
 
 def where_told(told: pd.DataFrame, number_of: Callable[[pd.DataFrame], Any], words: str) -> str:
-    """What the same number is where heads are a program's, or were told; nothing of no such settings."""
+    """A sentence with the same number for compiled or supervised heads; "" if there are no such settings."""
     said = " With heads that are a program's, or supervised, {} {}."
     return said.format(words, fraction(number_of(told))) if len(told) else ""
 
 
 def _numbers(rows: pd.DataFrame, question: str) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Numbers of settings whose heads were told where the sources are, and of the others."""
+    """The numbers of settings with compiled or supervised heads, and those of the other settings."""
     tables, _ = of_record(widest(there(rows[rows["metric"].str.contains(": ")])))
     told, free = told_or_not(there(tables.get(question, pd.DataFrame())))
     return told, there(free)
@@ -122,7 +122,7 @@ CLAIMS = tuple(
 
 
 class Prediction(NamedTuple):
-    """The prediction that the measure `first` has a higher `metric` than `second`, as a mean of settings."""
+    """The prediction that the method `first` has a higher mean `metric` over settings than `second`."""
 
     words: str
     metric: str
@@ -170,7 +170,7 @@ PREDICTIONS = tuple(
 
 
 class HopPrediction(NamedTuple):
-    """The prediction that a measure finds more of the sources, asked in the way `first`, than in `second`."""
+    """The prediction that a method finds more of the sources in the way `first` (of `WAYS`) than `second`."""
 
     words: str
     setting: str
@@ -244,7 +244,7 @@ def prediction_table(rows: pd.DataFrame, predictions: Sequence[Prediction] = PRE
 
 
 def recorded_outcomes(tables: Mapping[str, pd.DataFrame]) -> pd.Series:
-    """What came of each prediction in a recorded run: "yes", "no", "not settled", or "not asked"."""
+    """The outcome of each prediction in a recorded run: "yes", "no", "not settled", or "not asked"."""
     found = {each.words: "not asked" for each in PREDICTIONS}
     for question, numbers in tables.items():
         of_it = [each for each in PREDICTIONS if each.metric == ANSWERED_BY[question]]
@@ -256,7 +256,7 @@ def recorded_outcomes(tables: Mapping[str, pd.DataFrame]) -> pd.Series:
 
 
 def hop_prediction_table(kept: pd.DataFrame) -> pd.DataFrame:
-    """The result of each of `HOP_PREDICTIONS` over `n` models, as `predictions.prediction_table` has it."""
+    """The result of each of `HOP_PREDICTIONS` over `n` models, in the columns of `prediction_table`."""
     table = list[tuple[Any, ...]]()
     for each in HOP_PREDICTIONS:
         for sign, pair in ((1, (each.first, each.second)), (-1, (each.second, each.first))):

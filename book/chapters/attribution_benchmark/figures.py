@@ -21,21 +21,21 @@ from attnlib.plots.words import by_group, extremes, listed
 from book.chapters.display import display_name, display_names
 
 LEFT_OUT = "not supported, or not asked"
-"""What the legend calls a cell without a number."""
+"""The legend's label of a cell without a number."""
 
 MANY = 20
-"""Columns beyond which numbers are set smaller."""
+"""The number of columns above which the numbers in cells have a smaller font."""
 
 FULL, ABOVE, BELOW = "●", "▲", "▼"
 LONG = {FULL: ("o", 1.0, "100, perfect"), ABOVE: ("^", 1.0, "above 100"), BELOW: ("v", 0.0, "below -99")}
-"""In the place of numbers that are wider than a cell: a marker, its cell's place on the scale, its name."""
+"""Symbols for numbers wider than a cell: the legend's marker, the cell's place on the scale, the label."""
 
 
 @drawing
 def measures_by_setting(
     tables: Mapping[str, pd.DataFrame], rankings: Mapping[str, pd.DataFrame], also: Sequence[str] = ()
 ) -> Drawn:
-    """Normalised numbers of every measure and setting as a heat map; beside it their means with intervals."""
+    """A heat map of normalised numbers, a row per method, and beside it the means over settings."""
     tables = {name: display_names(table) for name, table in tables.items()}
     rankings = {name: display_names(ranking) for name, ranking in rankings.items()}
     names = list(tables)
@@ -84,7 +84,7 @@ def measures_ranked(rankings: Mapping[str, pd.DataFrame]) -> Drawn:
 
 @drawing
 def found_by_way(rows: pd.DataFrame) -> Drawn:
-    """A panel per task, a row per measure, and in it a point with its interval per way of asking."""
+    """A panel per task, a row per method, and in each row a point with its interval for each of `WAYS`."""
     rows = display_names(rows)
     measures, tasks = list(rows["method"].unique()), list(rows["run"].unique())
     size = (COLUMN, 1.2 + 0.45 * len(measures))
@@ -105,7 +105,7 @@ def found_by_way(rows: pd.DataFrame) -> Drawn:
 
 
 def points_beside(axis: Axes, tables: Mapping[str, pd.DataFrame], rows: list[str], apart: float) -> None:
-    """Numbers with intervals in rows that a table's index names; those of several tables are so far apart."""
+    """Draw points with intervals in `rows`, the tables' index; tables are `apart` from each other."""
     for number, ((name, table), look) in enumerate(zip(tables.items(), looks(), strict=False)):
         heights = np.arange(len(rows)) + apart * (number - (len(tables) - 1) / 2)
         points(axis, table.reindex(rows), heights.tolist(), look, name)
@@ -117,7 +117,7 @@ def points_beside(axis: Axes, tables: Mapping[str, pd.DataFrame], rows: list[str
 def numbers_in_cells(
     axis: Axes, values: pd.DataFrame, norm: Normalize, narrow: bool = False, **how: Any
 ) -> None:
-    """Coloured cells with their numbers in hundredths; in narrow ones, `LONG` for the widest numbers."""
+    """Draw coloured cells with their numbers in hundredths; `narrow` cells show symbols for wide numbers."""
     scale, (n_rows, n_columns) = signed(), values.shape
     size = POINTS - 2 * (n_columns > MANY)
     axis.pcolormesh(
@@ -137,7 +137,7 @@ def numbers_in_cells(
 
 
 def _sign(sign: str) -> Line2D:
-    """One of `LONG` in a legend, on the colour of its cell."""
+    """The legend's entry for one of the symbols `LONG`, on the colour of its cell."""
     marker, place, name = LONG[sign]
     cell = signed()(place)
     return Line2D([], [], marker=marker, ls="", ms=7, mec=cell, mew=2.5, mfc=ink_on(cell), label=name)
@@ -146,7 +146,7 @@ def _sign(sign: str) -> Line2D:
 def _cells(axis: Axes, table: pd.DataFrame, order: list[str], settings: list[str]) -> None:
     values = table.pivot(index="method", columns="setting", values="value")
     values = values.reindex(index=order, columns=settings).astype(float)
-    norm: Normalize = TwoSlopeNorm(0, vmin=-1, vmax=1)  # what is beyond has the last colour
+    norm: Normalize = TwoSlopeNorm(0, vmin=-1, vmax=1)  # numbers beyond have the last colour
     axis.set_facecolor(colour("field"))
     axis.patch.set(hatch="////", edgecolor=colour("faint"), lw=0)
     numbers_in_cells(axis, values, norm, narrow=True, rasterized=True)

@@ -1,28 +1,28 @@
-r"""What measures of attribution say, and how good it is: plausibility, faithfulness, whole answers.
+r"""Scores of attribution methods (*measures*), and their quality: plausibility, faithfulness, whole answers.
 
-**Plausibility.** Does a measure tell which tokens the algorithm needs? It has to beat `BASELINES`, rankings
-of tokens that know nothing of the model, and what it says of an `untrained` one.
+**Plausibility.** Does a measure find the tokens that the algorithm needs? It has to beat `BASELINES`, which
+rank tokens without the model, and its own scores on an `untrained` model.
 
-**Faithfulness.** Does a model use the tokens that a measure puts first? The two are never mixed: a model can
-be right by a detour, and then a measure that is true of the model misses what the algorithm needs. A token
-that is removed is masked as a key, for every query in all layers, and the others keep their positions
-(recurrent models read their unknown word there); or another token stands in its place. The model is asked for
+**Faithfulness.** Does a model use the tokens that a measure ranks first? Both numbers are reported apart: a
+model can be right by a shortcut, and then a faithful measure misses the tokens that the algorithm needs. A
+removed token is masked as a key, for every query in all layers, and the others keep their positions
+(recurrent models read their unknown word there); or it is replaced by another token. The model's output is
 
     p = p(y)        or, with a foil z,        p = p(y) / (p(y) + p(z))
 
 With $p(S)$ the probability of the prediction on the tokens $S$, $C$ all candidates and $T_b$ the first $b$ of
-them by the score, a budget that is the same for every score,
+them by the score, for budgets $b$ that are the same for every score,
 
-    comprehensiveness    mean over b of p(C) - p(C without T_b)      large: what is put first was needed
-    sufficiency          mean over b of p(C) - p(T_b)                small: what is put first is enough
+    comprehensiveness    mean over b of p(C) - p(C without T_b)      large: the first tokens are necessary
+    sufficiency          mean over b of p(C) - p(T_b)                small: the first tokens are sufficient
 
 The level of chance is the mean of the same number over random orders. Normalised by it, 0 is a random order;
-1 is a prediction that is gone without the first tokens, whatever the budget, or as sure with these alone.
+at 1, the probability is 0 without the first tokens at every budget, or unchanged with these tokens alone.
 
-**Whole answers.** An answer is built step by step: does following what was written find what it is made of?
-A measure says of every character of an answer what it depends on (`attnlib.attribution.spans`), in absolute
-value, as shares; it is asked for the characters of the prompt that decide it (`sources`) in several `WAYS`.
-Candidates are the prompt's characters but the last, where the first of the answer is predicted.
+**Whole answers.** An answer is generated token by token: do paths through earlier tokens lead to its sources?
+For each character of an answer, a measure scores all earlier characters (`attnlib.attribution.spans`), in
+absolute value, as shares. `WAYS` turn these into scores of the prompt's characters, which should find its
+`sources`. Candidates are the prompt's characters except the last, which predicts the answer's first.
 
 References:
     DeYoung et al. 2020, *ERASER: A Benchmark to Evaluate Rationalized NLP Models*, section 4: they divide by
@@ -79,11 +79,11 @@ from book.chapters.later import MEASURES as LATER
 AVERAGE_PRECISION = "average precision"
 
 ASKED = tuple(name for name in METHODS if name not in LATER)
-"""What chapters ask where no measures are named."""
+"""The measures that chapters evaluate if their parameters name none."""
 
 
 class Scored(NamedTuple):
-    """Scores of measures, one per token, and for the `missing` ones why the model cannot give them."""
+    """The scores of measures, one per token, and the reason for each `missing` measure."""
 
     scores: dict[str, Float[Tensor, "item token"]]
     missing: dict[str, str]
@@ -129,7 +129,7 @@ def _asked(
     methods: Mapping[str, Method],
     missing: dict[str, str] | None,
 ) -> dict[str, Tensor]:
-    """The scores of questions of one query and length; why a measure cannot be given goes into `missing`."""
+    """The scores of questions of one query and length; errors of unsupported measures go into `missing`."""
     length, query = int(questions.attention_mask[0].sum()), int(questions.query[0])
     ids, how = questions.input_ids[:, :length], {"target": questions.target, "foil": questions.foil}
     if questions.counterfactual is not None:
@@ -146,34 +146,34 @@ def _asked(
                 raise
             if len(some) == 1:
                 missing |= dict.fromkeys(some, str(error))
-            else:  # whichever of them it is
+            else:  # one of them failed: try each alone
                 waiting = [*({name: method} for name, method in some.items()), *waiting]
     return found
 
 
 @measure
 def even(model: nn.Module, prompts: Prompts) -> Float[Tensor, "batch key"]:
-    """The same for every token: what is ranked by it gets what chance gets."""
+    """The same score for every token; such a ranking is at the level of chance."""
     return torch.ones_like(prompts.ids, dtype=torch.float32)
 
 
 @measure
 def nearest(model: nn.Module, prompts: Prompts) -> Float[Tensor, "batch key"]:
-    """The nearer to the query, the more."""
+    """Scores that decrease with the distance from the query."""
     places = torch.arange(prompts.ids.shape[1], device=prompts.ids.device)
     return (prompts.ids.shape[1] - (places - prompts.query).abs()).float().expand(prompts.ids.shape)
 
 
 @measure
 def earliest(model: nn.Module, prompts: Prompts) -> Float[Tensor, "batch key"]:
-    """The nearer to the beginning, the more."""
+    """Scores that decrease from the beginning of the prompt to its end."""
     n = prompts.ids.shape[1]
     return torch.arange(n, 0, -1, device=prompts.ids.device).float().expand(prompts.ids.shape)
 
 
 @measure
 def random(model: nn.Module, prompts: Prompts, *, seed: int = 0) -> Float[Tensor, "batch key"]:
-    """Numbers from 0 to 1, the same whenever prompts of the same tokens, in any order, are asked about."""
+    """Random scores from 0 to 1, the same for batches of equal query and equal sum of token ids."""
     generator = torch.Generator().manual_seed(seed + int(prompts.ids.sum()) + prompts.query)
     return torch.rand(prompts.ids.shape, generator=generator).to(prompts.ids.device)
 
@@ -184,7 +184,7 @@ BASELINES: dict[str, Method] = {
     "nearest first": nearest,
     "earliest first": earliest,
 }
-"""By name."""
+"""Name -> scores that do not depend on the model."""
 
 
 def untrained(model: nn.Module, seed: int = 0) -> nn.Module:
@@ -206,7 +206,7 @@ def untrained(model: nn.Module, seed: int = 0) -> nn.Module:
 
 
 Budget = float | int
-"""How many tokens: a share of the candidates, rounded up, if below 1; else their number."""
+"""A number of tokens: below 1 a share of the candidates (rounded up), from 1 on the number itself."""
 
 BUDGETS: tuple[Budget, ...] = (0.1, 0.2, 0.5)
 """Shares of the candidates that are removed, or kept."""
@@ -215,7 +215,7 @@ COMPREHENSIVENESS, SUFFICIENCY = "comprehensiveness", "sufficiency"
 
 
 def tokens_of(budget: Budget, candidates: Mask) -> Int[np.ndarray, " item"]:
-    """How many tokens a budget is, of every item."""
+    """The number of tokens in a budget, for every item."""
     if not budget > 0 or (budget >= 1 and budget != int(budget)):
         raise ValueError(f"a budget should be a share between 0 and 1, or a number of tokens; got {budget}")
     n = candidates.sum(1)
@@ -223,14 +223,14 @@ def tokens_of(budget: Budget, candidates: Mask) -> Int[np.ndarray, " item"]:
 
 
 def counts_of(budgets: Sequence[Budget], candidates: Mask) -> Int[np.ndarray, "item budget"]:
-    """How many tokens each of several budgets is; see `tokens_of`."""
+    """The number of tokens in each of several budgets, for every item; see `tokens_of`."""
     return np.stack([tokens_of(budget, candidates) for budget in budgets], axis=1)
 
 
 def order_of(scores: Scores, candidates: Mask, seed: int = 0) -> Int[np.ndarray, "item token"]:
-    """Each candidate's place from the largest score on, from 0; what is no candidate comes after them.
+    """Each candidate's rank by descending score, from 0; other tokens come after all candidates.
 
-    Equal scores are ordered by a coin, the same for all scores of one shape and seed; NaN comes last.
+    Ties are broken at random, in the same way for all scores of one shape and seed; NaN comes last.
     """
     coins = np.random.default_rng(seed).random(scores.shape)
     values = comparable(scores, candidates)
@@ -247,7 +247,7 @@ def first_tokens(
 
 
 def rank_agreement(scores: Scores, standard: Scores, candidates: Mask) -> Numbers:
-    """Spearman's correlation of two scores over an item's candidates."""
+    """Spearman's correlation of two scores over each item's candidates; NaN where `standard` is constant."""
     pair = [comparable(each, candidates) for each in (scores, standard)]
     broken = np.isnan(np.stack(pair)).any(0) & candidates
     low, high = (np.where(candidates, pair[1], end) for end in (np.inf, -np.inf))
@@ -268,7 +268,7 @@ def probabilities(
     replacement: int | None = None,
     batch_size: int = 128,
 ) -> Float[Tensor, "item variant"]:
-    """`p` of every question on some of its tokens only; equal ones are computed once."""
+    """`p` of every question on subsets of its tokens; equal subsets are computed once."""
     asked = questions.to(next(model.parameters()).device)
     if replacement is None and "attention_mask" not in inspect.signature(model.forward).parameters:
         raise ValueError(
@@ -316,7 +316,7 @@ def faithfulness_rows(
     rng = np.random.default_rng(seed)
     ranked = [*given.values(), *(rng.random(candidates.shape) for _ in range(orders))]
     first = np.stack([first_tokens(each, candidates, budgets, seed) for each in ranked], 1)
-    ways = np.stack([~first, first | ~candidates[:, None, None]], 1)  # without these, and with these only
+    ways = np.stack([~first, first | ~candidates[:, None, None]], 1)  # without these, and these only
     variants = ways.reshape(len(ways), -1, ways.shape[-1])
     kept = np.concatenate([np.ones_like(variants[:, :1]), variants], 1)
     how: dict[str, Any] = {"replacement": replacement, "batch_size": batch_size}
@@ -337,7 +337,7 @@ def faithfulness_rows(
 def _logits(
     model: Any, prompts: Prompts, left: Bool[Tensor, "row token"], replacement: int | None, causal: bool
 ) -> Float[Tensor, "row class"]:
-    """The logits at the query, of tokens that see those that are left only."""
+    """The logits at the query if only the tokens `left` can be attended to."""
     if replacement is not None:
         return logits_of(model, prompts.ids.masked_fill(~left, replacement), start=prompts.query)[:, 0]
     n = prompts.query + 1 if causal else prompts.ids.shape[1]
@@ -347,7 +347,7 @@ def _logits(
 def logits_seeing(
     model: Any, ids: Int[Tensor, "row token"], seen: Bool[Tensor, "row token"], start: int
 ) -> Float[Tensor, "row position class"]:
-    """The logits from `start` on, where only some of the tokens are keys; these keep their positions."""
+    """The logits from `start` on if only the tokens `seen` are keys; these keep their positions."""
     given: dict[str, Any] = {}
     if "position_ids" in inspect.signature(model.forward).parameters:
         given["position_ids"] = torch.arange(ids.shape[1], device=ids.device).expand(len(ids), -1)
@@ -355,18 +355,18 @@ def logits_seeing(
 
 
 DIRECTLY, HOPS, OWN = "directly", "through hops", "through hops, own token too"
-"""How a measure is asked for the sources of an answer that is built step by step: see the module."""
+"""Ways to compute the sources of a generated answer from a measure's scores: see `WAYS` and the module."""
 
 WAYS: dict[str, Callable[[Float[Tensor, "written token"], int], Float[Tensor, "written prompt"]]] = {
     DIRECTLY: lambda rows, start: rows[:, :start].nan_to_num(0.0, 0.0, 0.0).abs(),
     HOPS: lambda rows, start: through_hops(rows, start),
     OWN: lambda rows, start: through_hops(rows, start, own=True),
 }
-"""Name -> by how much each written token depends on those of the prompt, as shares of all before it."""
+"""Name -> function from scores of all earlier tokens to scores of the prompt's tokens, per written token."""
 
 
 class Written(NamedTuple):
-    """A text (`<bos>`, then a token per character), the answer's first place, and which tokens decide it."""
+    """A text (`<bos>`, then a token per character), the answer's first position, and the answer's sources."""
 
     ids: Tensor
     start: int
@@ -381,9 +381,9 @@ def written(prompt: str, answer: Callable[[str], str], allowed: str) -> Written:
 
 
 def sources(prompt: str, answer: Callable[[str], str], allowed: str) -> Bool[np.ndarray, "written prompt"]:
-    """Which characters of a prompt decide which of its answer's, through whatever was written before these.
+    """Which characters of a prompt decide which characters of its answer, directly or through earlier ones.
 
-    They are those in whose place another one, and nothing else changed, makes them others.
+    A character is a source of an answer's character if replacing it alone can change the answer's character.
     """
     right = answer(prompt)
     found = np.zeros((len(right), len(prompt)), bool)
@@ -396,24 +396,24 @@ def sources(prompt: str, answer: Callable[[str], str], allowed: str) -> Bool[np.
 
 
 DIGITS, SYMBOLS, ENTRIES, STEPS = "0123456789", "abcdefghijkl", 6, 4
-"""What stands in sums and series, and in tables; how many entries these have, and steps are taken in them."""
+"""Characters of sums and series; characters of tables; entries of a table; steps of a walk through it."""
 
 
 def added(prompt: str) -> str:
-    """The sum of two numbers of one length, all with their least significant digit first: "81+30=" "111"."""
+    """The sum of two numbers of equal length, least significant digit first: "111" for "81+30="."""
     numbers = prompt[:-1].split("+")
     return str(sum(int(each[::-1]) for each in numbers))[::-1].ljust(len(numbers[0]), "0")
 
 
 def counted(prompt: str, n: int) -> str:
-    """The `n` numbers after the first, a space after each."""
+    """The `n` numbers after the prompt's number, each followed by a space."""
     if prompt != f"{int(prompt)} ":
         raise ValueError(f"a number should have no zeros in front; got {prompt!r}")
     return "".join(f"{int(prompt) + each} " for each in range(1, n + 1))
 
 
 def walked(prompt: str) -> str:
-    """The way through a table from a symbol on, each step to the value of the last; "-" where none is."""
+    """The walk through a table from a symbol; each step looks up the last symbol ("-" without entry)."""
     table, _, start = prompt.removesuffix("=").partition(" ")
     values = dict(zip(table[::2], table[1::2], strict=True))
     if 2 * len(values) < len(table):
@@ -425,8 +425,8 @@ def walked(prompt: str) -> str:
 
 
 def walk_prompts(rng: np.random.Generator, n: int, split: Split) -> list[str]:
-    """Prompts of `walked`: every table is one round of all its symbols, its entries in any order."""
-    drawn = 20 * n // len(TENTHS[split])  # about twice as many as are wanted
+    """Prompts for `walked`: every table is one cycle through its symbols, with entries in random order."""
+    drawn = 20 * n // len(TENTHS[split])  # about twice as many as needed
     rings = rng.permuted(np.tile(np.arange(len(SYMBOLS)), (drawn, 1)), axis=1)[:, :ENTRIES]
     rings = rings[in_split(rings, np.full(drawn, ENTRIES), split)]
     found = []
@@ -439,7 +439,7 @@ def walk_prompts(rng: np.random.Generator, n: int, split: Split) -> list[str]:
 
 @dataclass(frozen=True)
 class Walks:
-    """Batches of walks, which are all as long; a function of the step alone."""
+    """Batches of walks of equal length; each batch depends only on the seed and the step."""
 
     seed: int
     size: int = 64
@@ -455,7 +455,7 @@ class Walks:
 
 
 def walker(seed: int) -> nn.Module:
-    """A model that walks through tables, of the kind of the chapter on algorithmic tasks; trained or kept."""
+    """A causal model trained on walks through tables, or loaded if it was trained before."""
     model = CausalSizes(n_layers=3, width=64, ff_width=64).build("llama", char_tokenizer(), seed)
     valid = [Walks(seed, split="valid")(step) for step in range(4)]
     plan = Plan(
@@ -477,11 +477,11 @@ def walker(seed: int) -> nn.Module:
 
 @dataclass(frozen=True)
 class Built:
-    """A task whose answers are built step by step; what it takes of the chapter's parameters is told there.
+    """A task whose answers are generated token by token; each function takes the chapter's parameters.
 
     Attributes:
-        model: of a seed, trained if it is not kept.
-        texts: that no model was trained on, as many as there are.
+        model: returns the model of a seed, trained if it is not cached.
+        texts: returns all texts that no model was trained on.
     """
 
     seeds: Callable[[Any], list[int]]
@@ -490,7 +490,7 @@ class Built:
 
 
 def of_setting(title: str, name: str, answers: Callable[[str], Callable[[str], str]]) -> Built:
-    """A task of the chapter on algorithmic reasoning, of texts in the range of training."""
+    """A task of the chapter on algorithmic reasoning, with texts in the range of training."""
     setting = SETTINGS[title]
 
     def texts(p: Any) -> Iterator[Written]:
@@ -518,10 +518,10 @@ BUILT = {
 def hop_rows(
     setting: str, seed: int, p: Any, methods: Methods, device: torch.device | str = "cpu"
 ) -> pd.DataFrame:
-    """How well measures find the sources, in each of `WAYS`: rows as `tables` has them, with the `way`.
+    """How well measures find the sources in each of `WAYS`: rows as `tables` takes them, with a column `way`.
 
-    A row is of a text whose every character the model answers rightly: the mean over the answer's characters
-    of average precision, and of that by chance.
+    Only texts whose answers the model predicts correctly at every character have rows. A row has the average
+    precision and its level of chance, both as means over the answer's characters.
     """
     model, rows = BUILT[setting].model(p, seed).to(device).eval(), list[dict[str, Any]]()
     texts = (each for each in enumerate(BUILT[setting].texts(p)) if answered(model, each[1]))
@@ -543,7 +543,7 @@ def hop_rows(
 
 @torch.no_grad()
 def answered(model: nn.Module, text: Written) -> bool:
-    """Whether a model holds every character of the answer most probable, after those before it."""
+    """Whether every character of the answer is the most probable one, given the right ones before it."""
     device = next(model.parameters()).device
     with evaluating(model):
         logits = logits_of(model, text.ids[None, :-1].to(device), start=text.start - 1)

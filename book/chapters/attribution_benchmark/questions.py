@@ -1,12 +1,12 @@
-"""Predictions whose sources are known: one, many of them, and where they come from.
+"""Predictions with ground truth (*questions*), and their construction from the book's tasks.
 
-The texts are those of the book's tasks. One question per text, as a rule. Every one has a counterfactual,
-from the generator that the text is of, and the right answer there as its foil: a prediction that has none is
-not asked for. Questions to a causal model end where they are asked, since what comes later is not seen.
+There is at most one question per text. Every question has a counterfactual from the text's own generator, and
+the right answer to the counterfactual as its foil; predictions without one are left out. Questions to a
+causal model end at the query, since later tokens cannot be attended to.
 
-A counterfactual is the same text with its sources exchanged. Often nothing else is another in it, and then
-whatever compares the two token by token finds the sources by construction: to ask patching, say `others`, and
-it is a text of its own, of the same form.
+A counterfactual is the same text with its sources exchanged. Often all other tokens are the same, so that a
+method that compares both texts token by token finds the sources by construction. For patching, use `others`:
+then the counterfactual is another text of the same form.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ class Questions:
     """Predictions of one model, padded on the right, with the tokens that each of them needs.
 
     Attributes:
-        setting: what is asked, in a few words: "addition", "needle".
+        setting: the name of the setting: "addition", "needle".
         query: the position that predicts.
-        target: what is right: a token, or a class.
+        target: the right answer: a token, or a class.
         truth: the tokens that the algorithm needs, all of them candidates.
-        candidates: the tokens that they are among: neither padding, nor what the query cannot see, nor the
-            query's own.
+        candidates: the tokens that methods rank: without padding, tokens that the query cannot attend to, and
+            the query's own token.
         in_distribution: whether the model was trained on questions like this one.
-        foil: what else might have stood there; None where nothing is near at hand.
-        counterfactual: the same prompts with the tokens of `truth`, and others that have to follow, so that
-            the right answer is another one (the foil, where there is one); None where there is none.
+        foil: a wrong answer to compare with; None if there is none.
+        counterfactual: the prompts with other tokens in the places of `truth`, and of tokens that follow from
+            these, so that the right answer changes (to the foil, if there is one); None if there is none.
     """
 
     setting: str
@@ -77,11 +77,11 @@ class Questions:
             raise ValueError(f"{self.setting}: tokens of `truth` should be candidates")
 
     def __len__(self) -> int:
-        """How many predictions there are."""
+        """The number of predictions."""
         return len(self.input_ids)
 
     def where(self, chosen: Bool[Tensor, " item"] | Int64[Tensor, " some"]) -> Questions:
-        """Some of them: where it is True, or by their places."""
+        """The questions chosen by a mask or by indices."""
         return self._each(lambda part: part[chosen])
 
     def to(self, device: torch.device | str) -> Questions:
@@ -94,7 +94,7 @@ class Questions:
 
 
 def alike(*numbers: Int64[Tensor, " row"], most: int) -> Iterator[tuple[Any, ...]]:
-    """Rows of which all these numbers are the same, so many at a time: the numbers, and which rows."""
+    """Batches of at most `most` rows with equal numbers: yields these numbers, and the rows' indices."""
     kinds = torch.stack(numbers, 1)
     for kind in kinds.unique(dim=0):
         for some in (kinds == kind).all(1).nonzero()[:, 0].split(most):
@@ -102,7 +102,7 @@ def alike(*numbers: Int64[Tensor, " row"], most: int) -> Iterator[tuple[Any, ...
 
 
 AT_ONCE = 8
-"""Questions that a model answers at once: all logits of a language model's vocabulary take much memory."""
+"""Questions per batch: the logits of a language model's whole vocabulary take much memory."""
 
 
 class Question(NamedTuple):
@@ -124,7 +124,7 @@ def form(text: str) -> str:
 
 
 class Alike(Generic[T]):
-    """Things sorted by their form, to draw one of the same form from."""
+    """Things grouped by their form, from which to draw one of a given form."""
 
     def __init__(self, every: Iterable[T], form: Callable[[T], Hashable]) -> None:
         self.by_form = dict[Hashable, list[T]]()
@@ -132,13 +132,13 @@ class Alike(Generic[T]):
             self.by_form.setdefault(form(each), []).append(each)
 
     def draw(self, form: Hashable, fits: Callable[[T], bool], rng: np.random.Generator) -> T | None:
-        """One of a form that fits, or None if there is none."""
+        """A random thing of this form for which `fits` is true, or None if there is none."""
         found: Sequence[T] = [each for each in self.by_form.get(form, []) if fits(each)]
         return found[int(rng.integers(len(found)))] if found else None
 
 
 def some(n: int, *parts: Iterable[Question]) -> Iterator[Question]:
-    """The first `n` of each part, each prompt once, in which a measure can be wrong, and right."""
+    """The first `n` distinct questions of each part in which a measure can be wrong, and right."""
     for part in parts:
         yield from islice(_different(part), n)
 
@@ -154,7 +154,7 @@ def _different(questions: Iterable[Question]) -> Iterator[Question]:
 
 
 def gathered(setting: str, model: nn.Module, questions: Iterable[Question], padding: int = 0) -> Questions:
-    """Questions to one model, and which of them it answers rightly."""
+    """The questions as one padded batch, with whether the model answers each one correctly."""
     asked = [*questions]
     if not asked:
         raise ValueError(f"{setting}: there should be questions; allow more texts, or longer ones")
@@ -186,7 +186,7 @@ def predicted(
     attention_mask: Bool[Tensor, "item token"],
     query: Int64[Tensor, " item"],
 ) -> Int64[Tensor, " item"]:
-    """What a model holds most probable at each item's query."""
+    """The model's most probable token or class at each item's query."""
     device, found = next(model.parameters()).device, list[Tensor]()
     with evaluating(model):
         for rows in torch.arange(len(query)).split(AT_ONCE):
@@ -198,7 +198,7 @@ def predicted(
 
 
 def in_random_order(rows: Bool[Tensor, " token"], rng: np.random.Generator) -> Sequence[int]:
-    """The places where a row is True."""
+    """The positions where a row is True, in random order."""
     return rng.permutation(rows.nonzero()[:, 0].numpy()).tolist()
 
 
@@ -230,7 +230,7 @@ def row_table(
 
 
 Exchange = Callable[[str, int, Sequence[int], np.random.Generator], Sample | None]
-"""Makes a text, a place in its answer and what that is made of into one with another answer there."""
+"""From a text, a position in its answer and its sources: a text with another answer there, or None."""
 
 
 def about_answers(
@@ -272,7 +272,7 @@ def about_answers(
 
 
 def _another(others: Iterable[Sample]) -> Exchange | None:
-    """What takes another one of the same form, if there are any."""
+    """An exchange that draws another text of the same form; None if there are no other texts."""
     alike = Alike(others, lambda sample: form(sample.text))
     if not alike.by_form:
         return None
@@ -292,10 +292,10 @@ def about_copies(
     in_distribution: bool = True,
     seed: int = 0,
 ) -> Iterator[Question]:
-    """A question about one symbol of every copy: where does it stand in the source?
+    """A question about one symbol of every copy, whose ground truth is its position in the source.
 
-    What was written so far is given, and right. In the counterfactual another symbol stands at that place:
-    one that the sequence does not have, or, where it has them all, any other, which changes places with it.
+    The earlier symbols of the copy are given, and right. The counterfactual has another symbol in this place:
+    one that the sequence does not contain, or, if it contains all, another one that swaps places with it.
     """
     for row in range(n):
         rng = np.random.default_rng([seed, row])
@@ -334,10 +334,10 @@ def about_documents(
     in_distribution: bool = True,
     seed: int = 0,
 ) -> Iterator[Question]:
-    """A question about every document, asked at its last word, `<eos>`: what speaks for its class?
+    """A question about the class of every document at its last token, `<eos>`; the truth is its evidence.
 
-    In the counterfactual the truth's words have become those of the other class that count as much; documents
-    with a keyword too rare for that are left out.
+    In the counterfactual, words of the other class with the same weight replace those of the truth; documents
+    with a keyword that is too rare for this are left out.
     """
     if documents.relevance is None:
         raise ValueError("documents should be planted ones, whose relevance is known")
@@ -352,7 +352,7 @@ def about_documents(
     for row, (ids, speaks, label) in enumerate(rows):
         words = ids >= len(SPECIAL)
         truth = (speaks > 0) & words
-        if (swap[ids] == ids)[truth].any() or not truth.any():  # of too rare a keyword, or its opposite
+        if (swap[ids] == ids)[truth].any() or not truth.any():  # its keyword, or the counterpart, is too rare
             continue
         counterfactual = torch.where(truth, swap[ids], ids)
         if others:
@@ -380,7 +380,7 @@ def about_facts(
     others: Iterable[NeedleSample] = (),
     seed: int = 0,
 ) -> Iterator[Question]:
-    """A question about the first token of every prompt's answer: in which fact does it stand?
+    """A question about the first token of every prompt's answer, which one of the facts contains.
 
     The truth are the tokens of the value in that fact. In the counterfactual two facts have exchanged their
     values; prompts in which all values begin with the same token are left out.
@@ -411,7 +411,7 @@ def about_facts(
 
 
 def _form(sample: NeedleSample) -> tuple[int, tuple[int, ...]]:
-    """How long a prompt is, and where its needle stands."""
+    """The length of a prompt, and the positions of its needle."""
     assert sample.reference is not None
     return sample.n_prompt, tuple(sample.reference[sample.n_prompt - 1].nonzero()[:, 0].tolist())
 
@@ -421,7 +421,7 @@ def _answers_otherwise(sample: NeedleSample, other: NeedleSample) -> bool:
 
 
 DRAWN = 20
-"""Sequences that another one with another output is taken from."""
+"""How many sequences `other_sequence` draws to find one with another output."""
 
 
 def about_programs(
@@ -434,8 +434,8 @@ def about_programs(
 ) -> Iterator[Question]:
     """A question about one output of every sequence, drawn from those that have a source.
 
-    The truth are the symbols that the program's last selector looks at, as in `book.chapters.rasp.measures`,
-    but the query's own, which is no candidate.
+    The truth is the set of symbols that the program's last selector selects (`book.chapters.rasp.measures`),
+    without the query's own symbol, which is no candidate.
     """
     if not lang.definition.heads:
         raise ValueError(f"no program is known for {lang.name}, so its sources are not, either")
@@ -473,7 +473,7 @@ def about_programs(
 def other_sequence(
     lang: Language, sequence: Sequences, query: int, rng: np.random.Generator
 ) -> Sequences | None:
-    """A sequence as long, with another output at one position; `None` if none of those drawn has."""
+    """A sequence of the same length with another output at `query`; `None` if none of those drawn has one."""
     (length,) = sequence.lengths.tolist()
     seed, size = int(rng.integers(2**31)), {"min_length": length, "max_length": length}
     drawn = lang.sequences(DRAWN, split="test", seed=seed, **size)
@@ -492,9 +492,9 @@ def about_sentences(
     in_distribution: bool = True,
     seed: int = 0,
 ) -> Iterator[Question]:
-    """A question about one word of every translation: which source words does it translate?
+    """A question about one word of every translation, whose ground truth is the aligned source words.
 
-    Words of which there is no other like them (the joining word) are not asked for.
+    There is no question about a word that no other can replace (the joining word).
     """
     if pairs.alignment is None:
         raise ValueError("sentences should be invented ones, whose alignment is known")
@@ -514,7 +514,7 @@ def about_sentences(
             if other is None:
                 continue
             source, target = (torch.tensor(ids) for ids in subwords.encode([*map(" ".join, other)]))
-            # Of the target, `<bos>` is not written: the source's end stands for it.
+            # The target's `<bos>` is left out: the last token of the source takes its place.
             ids = torch.cat([pair.source, model.written(pair.target[1 : place + 1])])
             candidates = torch.zeros_like(ids, dtype=torch.bool)
             candidates[1 : n - 1] = True
@@ -534,5 +534,5 @@ def about_sentences(
 
 
 def _differs(place: int, word: str, sentence: tuple[list[str], ...]) -> bool:
-    """Whether another word stands at a place of its translation."""
+    """Whether a sentence's translation has another word than `word` at `place`."""
     return place < len(sentence[1]) and sentence[1][place] != word

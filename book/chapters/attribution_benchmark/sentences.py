@@ -50,8 +50,8 @@ def tell_recorded(rows: pd.DataFrame, numbers: Mapping[str, pd.DataFrame]) -> No
     """All recorded numbers but those of the oracle metric.
 
     Args:
-        rows: of all runs that came with the book.
-        numbers: of the widest of them, by setting and method, for each question.
+        rows: the rows of all runs that came with the book.
+        numbers: the numbers of the largest run by setting and method, for each question.
     """
     tell_recurrent()
     tell_tasks(numbers["plausibility"])
@@ -112,7 +112,7 @@ def tell_metrics(whole: Kept, by_oracle: pd.DataFrame, by_masking: pd.DataFrame)
     """How well two metrics agree with ground truth, and who leads by the better one.
 
     Args:
-        whole: what runs of the chapter on metrics say.
+        whole: the recorded results of the chapter on metrics.
         by_oracle: the ranking of methods by the oracle metric.
         by_masking: the same by the standard metric.
     """
@@ -133,7 +133,7 @@ def tell_metrics(whole: Kept, by_oracle: pd.DataFrame, by_masking: pd.DataFrame)
 
 
 def tell_hops(rows: pd.DataFrame) -> None:
-    """What AttnLRP gains by hops in every task, and how many predictions about hops were confirmed."""
+    """AttnLRP's gain through hops in every task, and how many predictions about hops were confirmed."""
     for task in BUILT:
         gained = one_number(rows, run=task, metric=f"{difference_name(OWN, DIRECTLY)}: AttnLRP")
         tell_in_words({f"hops: {task}, gained": gained})
@@ -146,7 +146,7 @@ def tell_hops(rows: pd.DataFrame) -> None:
 
 
 def tell_exercises() -> None:
-    """What the solutions quote."""
+    """Numbers that the solutions quote."""
     rows = _of_three_models()
     for run, questions in IN_EXERCISES.items():
         for question, methods in questions.items():

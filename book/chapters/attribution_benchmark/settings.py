@@ -1,4 +1,4 @@
-"""The settings of `attribution_benchmark`: models of other chapters, and questions of known sources."""
+"""The settings of `attribution_benchmark`: models of other chapters, and questions with ground truth."""
 
 from __future__ import annotations
 
@@ -55,42 +55,42 @@ from book.chapters.storing import NOTEBOOKS, chapter_of
 from book.chapters.translation.translation_dynamics import TranslationDynamics, TranslationRun
 
 MOST_SEEDS = 3
-"""Of how many seeds models are asked, where a chapter trains more."""
+"""The largest number of seeds whose models are evaluated, if a chapter trains more."""
 
 SPARE = 3
-"""How many texts are drawn for each question that is wanted: not every text has one."""
+"""How many texts are drawn for each question: not every text yields one."""
 
 ROUNDS = 4
-"""How often texts of a task are gone through for another question, where there are too few of them."""
+"""How often a task's texts are used for further questions if there are too few texts."""
 
 POOL, FACTS = 4000, 300
-"""Texts of a task, and prompts of the needle test, that others of the same form are taken from."""
+"""Texts of a task, and prompts of the needle test, from which counterfactuals of the same form are drawn."""
 
 COMPILED_LENGTH = 12
 """Symbols of the longest sequence for compiled models, as in the chapter on RASP languages."""
 
 Asks = list[Iterator[Question]]
-"""Questions in the distribution, and out of it; as many as there are."""
+"""All available questions, in distribution and out of distribution."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Models whose sources are known, one per seed, and questions, which are the same for all of them.
+    """Models with ground truth, one per seed, and questions that are the same for all of them.
 
-    What is called `chapter` here is the chapter that the models are of, with the parameters of a profile;
-    `None` if there is none.
+    The argument `chapter` of the functions is the chapter that trains the models, with the parameters of a
+    profile; `None` if there is no such chapter.
 
     Attributes:
-        needs: the chapter whose models they are, and that the pipeline executes before; `None` if none is.
-        ask: the questions to a model: of a chapter, the model as it is asked, how many are wanted, and
-            whether counterfactuals are texts of their own.
-        called: what tokens of a question are called: of a chapter, and their ids.
-        runs: the chapter's runs that train such models; by default there is one model, which nobody trains.
-        another: a run of a seed that the chapter does not have; `None`: there is no other.
-        reader: of a trained model and a seed, the model as it is asked; of a chapter, where none is trained.
-        check: raises a `ValueError` if the chapter's data are such that nobody knows the sources.
-        transformer: whether every measure can be asked about them. Others are recurrent models with a single
-            head, which `book.chapters.attribution_benchmark.single_head` makes into such as can be asked.
+        needs: the chapter that trains the models, which the pipeline runs first; `None` if there is none.
+        ask: returns the questions; takes a chapter, a model that `reader` returned, the number of questions,
+            and whether counterfactuals are texts of their own (`others`).
+        called: returns the strings of tokens; takes a chapter and the tokens' ids.
+        runs: returns the chapter's runs that train the models; `None` if there is one model without training.
+        another: returns a run of a seed that the chapter does not train; `None` if there are no other seeds.
+        reader: returns the model to evaluate; takes a trained model (without `runs`: a chapter) and a seed.
+        check: raises a `ValueError` if the chapter's data are such that the ground truth is unknown.
+        transformer: whether every measure applies to the models. The others are recurrent models with one
+            head, which `book.chapters.attribution_benchmark.single_head` wraps.
         other: parameters of the chapter that differ from its profile, as pairs of name and value.
     """
 
@@ -107,7 +107,7 @@ class Setting:
     other: tuple[tuple[str, Any], ...] = ()
 
     def seeds(self, p: Any) -> list[int]:
-        """The seeds of the models that there are, `MOST_SEEDS` at most; further ones, if `p.train_more`."""
+        """At most `MOST_SEEDS` seeds: the chapter's own, and with `p.train_more` further ones."""
         if self.runs is None:
             return [0]
         kept = [seed for run in self.runs(self.chapter(p)) for seed in _seeds(run)]
@@ -115,19 +115,19 @@ class Setting:
         return [*kept, *islice(more, bool(self.another and p.train_more) * MOST_SEEDS)][:MOST_SEEDS]
 
     def model(self, p: Any, seed: int) -> nn.Module:
-        """The model of a seed as it is asked, trained if it is not kept; see `make`."""
+        """The model of a seed to evaluate, trained if it is not cached."""
         chapter = self.chapter(p)
         self.check(chapter)
         return self.reader(self._trained(p, chapter, seed) if self.runs else chapter, seed)
 
     def make(self, p: Any, seed: int, others: bool = False) -> tuple[nn.Module, Questions]:
-        """The model of a seed, and what it is asked."""
+        """The model of a seed, and its questions."""
         chapter, model = self.chapter(p), self.model(p, seed)
         questions = some(p.questions, *self.ask(chapter, model, p.questions, others))
         return model, gathered(self.title, model, questions, self.padding(chapter))
 
     def words(self, p: Any, ids: Int64[Tensor, " token"]) -> list[str]:
-        """What tokens of a question are called."""
+        """The strings of a question's tokens."""
         return self.called(self.chapter(p), ids.tolist())
 
     def shown(
@@ -144,12 +144,12 @@ class Setting:
         }
 
     def methods(self, names: Iterable[str]) -> dict[str, str | Method]:
-        """The measures of these names that its models are explained by, as `attributions` takes them."""
+        """The measures of these names for the setting's models, as `attributions` takes them."""
         own = {} if self.transformer else SINGLE_HEAD
         return {name: own.get(name, name) for name in names}
 
     def chapter(self, p: Any) -> Any:
-        """The chapter that it needs, with the parameters of its profile."""
+        """The chapter that trains the models, with the parameters of the profile; `None` without one."""
         return chapter_with(self.needs, p.models, self.other) if self.needs else None
 
     def _trained(self, p: Any, chapter: Any, seed: int) -> Any:
@@ -161,13 +161,13 @@ class Setting:
 
 
 def _seeds(run: Any) -> tuple[int, ...]:
-    """Of the models of a run, which may be side by side."""
+    """The seeds of a run's models; some runs train several models at once."""
     return getattr(run, "seeds", (run.seed,))
 
 
 @lru_cache(maxsize=16)
 def chapter_with(notebook: str, profile: str, other: tuple[tuple[str, Any], ...] = ()) -> Chapter:
-    """A chapter with the parameters of one of its profiles, but for those of `other`."""
+    """A chapter with the parameters of one of its profiles, except those in `other`."""
     if profile not in (there := profiles_of(notebook)):
         raise ValueError(f"{notebook} has the profiles {', '.join(there)}; got {profile!r}")
     given = yaml.safe_load((NOTEBOOKS / "profiles" / notebook / f"{profile}.yaml").read_text("utf-8")) or {}
@@ -175,7 +175,7 @@ def chapter_with(notebook: str, profile: str, other: tuple[tuple[str, Any], ...]
 
 
 def trained(chapter: Chapter, run: Run) -> Any:
-    """The model of a run: the one that is kept, or trained now, which is said."""
+    """The model of a run, from the cache, or trained now, which is printed."""
     found = chapter.trained.get(run.name)
     if found is not None and found.run == run:
         return found.model
@@ -188,7 +188,7 @@ def trained(chapter: Chapter, run: Run) -> Any:
 
 
 def profiles_of(notebook: str) -> list[str]:
-    """The profiles of a chapter; with "*", of any."""
+    """The names of a chapter's profiles; with "*", those of all chapters."""
     return sorted({path.stem for path in (NOTEBOOKS / "profiles").glob(f"{notebook}/*.yaml")})
 
 
@@ -196,7 +196,7 @@ def profiles_of(notebook: str) -> list[str]:
 
 
 def _tokenized(tokenizer: Callable[[Any], Any]) -> dict[str, Any]:
-    """How tokens are called, and padded, by a chapter's tokenizer."""
+    """The fields `called` and `padding` of a setting, from a chapter's tokenizer."""
     return {
         "called": lambda chapter, ids: tokenizer(chapter).convert_ids_to_tokens(ids),
         "padding": lambda chapter: int(tokenizer(chapter).pad_token_id),
@@ -206,7 +206,7 @@ def _tokenized(tokenizer: Callable[[Any], Any]) -> dict[str, Any]:
 def program_questions(
     lang: Language, n: int, lengths: tuple[int, int], known: bool, others: bool
 ) -> Iterator[Question]:
-    """Questions about unseen sequences of such lengths; `known`: whether models were trained on such."""
+    """Questions about unseen sequences of these lengths; `known`: whether these are in distribution."""
     shortest, longest = lengths
     drawn = lang.sequences(SPARE * n, split="test", min_length=shortest, max_length=longest)
     return about_programs(lang, drawn, others=others, in_distribution=known)
@@ -237,7 +237,7 @@ def program(name: str, supervised: bool = False) -> Setting:
 
 
 def compiled_program(name: str) -> Setting:
-    """A model that is a program, right on every sequence up to its length: there are no others."""
+    """A compiled model, which is right on every sequence up to its length: none is out of distribution."""
 
     def lang() -> Language:
         return language(name, 10, bos=True)
@@ -273,7 +273,7 @@ def task(name: str, supervised: bool = False, positions: Positions = "") -> Sett
 
     def ask(chapter: AlgorithmicReasoning, model: nn.Module, n: int, others: bool) -> Asks:
         parts: Asks = []
-        for part in ("id", "ood"):  # several times where they are few
+        for part in ("id", "ood"):  # repeat if there are few texts
             generator = chapter.generator(name, part, plain=True)
             once = {sample.text: sample for sample in generator.samples(SPARE * n)}.values()
             unlabelled = chapter.generator(name, part, plain=True, generate_attn_labels=False)
@@ -295,7 +295,7 @@ def task(name: str, supervised: bool = False, positions: Positions = "") -> Sett
 
 
 def sums(title: str = "arithmetic", operators: str = "+") -> Setting:
-    """Models of the arithmetic lens, asked about test problems; all are in the distribution."""
+    """Models of the arithmetic lens; questions are on test problems, all in distribution."""
     main = LensRun("", 0, operators)
 
     def runs(chapter: ArithmeticLens) -> list[LensRun]:
@@ -319,12 +319,12 @@ def sums(title: str = "arithmetic", operators: str = "+") -> Setting:
 
 @lru_cache(maxsize=1)
 def language_model(name: str, device: str) -> tuple[Any, Any]:
-    """A language model and its tokenizer, loaded once."""
+    """A language model and its tokenizer, cached."""
     return load_language_model(name, device=device)
 
 
 def facts() -> Setting:
-    """The needle test of the chapter on generative rollout, of a language model that is not trained here."""
+    """The needle test of the chapter on generative rollout, with a pretrained language model."""
 
     def of(chapter: GenerativeRollout) -> tuple[Any, Any]:
         return language_model(chapter.model, chapter.device)
@@ -381,7 +381,7 @@ def documents() -> Setting:
 
 
 def long_documents(vocabulary: Vocabulary, planting: Planting, n: int) -> Documents:
-    """Documents of another planting, in the words that a model knows."""
+    """Documents of another planting, encoded with a model's vocabulary."""
     drawn = planted(planting, train_documents=100, validation_documents=20, test_documents=max(20, SPARE * n))
     test = drawn.test
     assert test.relevance is not None
@@ -421,14 +421,14 @@ def sentences() -> Setting:
 
 
 def long_sentences(n: int, longest: int) -> Pairs:
-    """Sentences of more source tokens, of up to twice the clauses."""
+    """Sentences of more than `longest` source tokens, with up to twice the clauses of the training data."""
     grammar = Grammar(clauses=2 * Grammar().clauses)
     drawn = invented(grammar, train_sentences=5, validation_sentences=5, test_sentences=2 * SPARE * n).test
     return drawn[(drawn.source_lengths > longest).nonzero()[:, 0]]
 
 
 def copies() -> Setting:
-    """Copiers of the task that is easy to learn, side by side in one model; and half as many symbols more."""
+    """Models of the easy copying task, trained together; longer sequences are out of distribution."""
 
     def runs(chapter: SequenceCopying) -> list[CopyRun]:
         return [run for run in chapter.runs() if getattr(run, "group", None) == chapter.easy.name]
@@ -443,7 +443,7 @@ def copies() -> Setting:
 
     def called(chapter: SequenceCopying, ids: list[int]) -> list[str]:
         easy = chapter.easy
-        # behind the ids of the task is one of `ReadCopies` that says nothing
+        # `ReadCopies` adds one id to those of the task, whose vector is zero
         found = [index % (easy.vocabulary + 1) for index in ids]
         return [str(each) if each != easy.end else "<end>" for each in found]
 
@@ -489,19 +489,19 @@ _FURTHER = (
 )
 
 FURTHER = tuple(setting.title for setting in _FURTHER)
-"""Ten settings without supervised heads, named before any of their models was asked."""
+"""Ten settings without supervised heads, chosen before any of their models was evaluated."""
 
 SETTINGS = {setting.title: setting for setting in (*_EVERY, *_FURTHER)}
-"""Name -> setting, of every model of the book whose sources are known."""
+"""Name -> setting, for all models of the book with ground truth."""
 
 
 def were_told(names: pd.Series) -> pd.Series:
-    """Of settings, whether heads were told where the sources are: by a program, or by the loss."""
+    """Whether settings have heads that know the sources: compiled ones, or ones supervised by the loss."""
     return names.str.endswith((", compiled", ", supervised"))
 
 
 def refuse_profile(profile: str, settings: Iterable[str]) -> None:
-    """Refuse a profile that a chapter whose models these settings take does not have."""
+    """Refuse a profile that a chapter of these settings does not have."""
     for needed in {SETTINGS[name].needs or "*" for name in settings}:
         if profile not in (there := profiles_of(needed)):
             raise ValueError(f"models should be a profile, of {there}; got {profile!r}")

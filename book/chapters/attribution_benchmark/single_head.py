@@ -1,21 +1,21 @@
-r"""Recurrent models asked as language models are: one row of tokens in, a prediction at a position of it.
+r"""Recurrent models with the interface of language models: one row of tokens in, predictions at positions.
 
-So what explains predictions of transformers can be asked about these, too. A document is its own row, and its
-class is predicted at its last word. An encoder and a decoder read one row, the source and behind it what has
-been written so far, in ids of its own (`written`): with a vocabulary of $V$, the id $V + y$ for $y$. So
+So attribution methods for transformers apply to these models, too. A document is its own row, and its class
+is predicted at its last word. An encoder-decoder reads one row: the source, then the target written so far,
+in ids of its own (`written`): with a vocabulary of $V$, the id $V + y$ for $y$. So
 
     source  <bos> the cat <eos>    written so far  die      ->   <bos> the cat <eos> V+die
 
-and the next word is predicted at the row's last token, the first one at the source's. Tokens that
-`attention_mask` takes out of the middle of a row leave their place behind, with the unknown word in it; those
-it takes from its end are padding.
+and the next word is predicted at the row's last token, the first word at the last token of the source. Tokens
+that `attention_mask` excludes in the middle of a row are replaced by the unknown word; excluded tokens at the
+end of a row are padding.
 
-Each token is looked up once, in one call of `get_input_embeddings()`: whoever puts vectors in place of those
-decides what the model reads.
+Each token is looked up once, in one call of `get_input_embeddings()`: a hook on this call can replace the
+vectors that the model reads.
 
-Measures have the names that those of transformers have. `raw attention, last layer` is that of the one head
-there is, which is also the mean; blank-out leaves the unknown word behind, since a row keeps its length.
-Rollout and flow need attention between tokens in layers, and there is none.
+Measures have the same names as for transformers. `raw attention, last layer` is that of the only head, which
+is also the mean; blank-out inserts the unknown word, since a row keeps its length. Rollout and flow do
+not apply: they need attention between tokens in layers.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ Words = Float[Tensor, "words width"]
 Source = Int64[Tensor, "batch source"]
 Target = Int64[Tensor, "batch target"]
 Written = tuple[Float[Tensor, "batch target class"], Float[Tensor, "batch target source"]]
-"""Logits and attention of what is written."""
+"""Logits and attention of the written target tokens."""
 
 
 class SingleHead(nn.Module, ABC):
-    """A recurrent model that predicts at every position; `unknown` stands for a token that is taken out."""
+    """A recurrent model that predicts at every position; the id `unknown` replaces removed tokens."""
 
     def __init__(self, model: nn.Module, vectors: Float[Tensor, "word width"], unknown: int) -> None:
         super().__init__()
@@ -58,13 +58,13 @@ class SingleHead(nn.Module, ABC):
         self.embedding = nn.Embedding.from_pretrained(vectors, freeze=False)
 
     def get_input_embeddings(self) -> nn.Embedding:
-        """What looks tokens up, as Hugging Face's models have it."""
+        """The embedding that looks tokens up, as in Hugging Face's models."""
         return self.embedding
 
     def forward(
         self, input_ids: Ids, attention_mask: Bool[Tensor, "batch token"] | Ids | None = None
     ) -> TransformerOutput:
-        """Score every class at every position, and show where the model looked."""
+        """Return the logits of every class at every position, and the attention."""
         real = torch.ones_like(input_ids, dtype=torch.bool)
         if attention_mask is not None:
             there = attention_mask.bool()
@@ -75,12 +75,12 @@ class SingleHead(nn.Module, ABC):
             return self._scored(input_ids, vectors, real.sum(1))
 
     def _words(self, input_ids: Ids) -> Ids:
-        """Which row of the embedding each token has."""
+        """The row of the embedding for each token."""
         return input_ids
 
     @abstractmethod
     def _scored(self, input_ids: Ids, vectors: Vectors, lengths: Lengths) -> TransformerOutput:
-        """The output on rows of such lengths, of the vectors that stand for their tokens."""
+        """The output on rows of these lengths, computed from the vectors of their tokens."""
 
 
 def _apart(vectors: Vectors) -> tuple[Words, Ids]:
@@ -90,7 +90,7 @@ def _apart(vectors: Vectors) -> tuple[Words, Ids]:
 
 
 class ReadDocuments(SingleHead):
-    """A `Classifier`, whose two classes have the logits 0 and $s$; it predicts at every position the same."""
+    """A `Classifier`, whose two classes have the logits 0 and $s$, with the same output at every position."""
 
     def __init__(self, model: Classifier) -> None:
         super().__init__(model, model.embedding.weight, UNK_ID)
@@ -105,13 +105,13 @@ class ReadDocuments(SingleHead):
 
 
 class ReadAndWritten(SingleHead):
-    """A model that reads a source and writes; see the module for how both are one row.
+    """A model that reads a source and writes a target; the module explains how both form one row.
 
-    Positions of the source but its last predict nothing: logits and attention there are 0.
+    Logits and attention are 0 at the source's positions before its last, which predict nothing.
     """
 
     def written(self, ids: Int64[Tensor, "*some"]) -> Int64[Tensor, "*some"]:
-        """The ids of what was written so far, as they stand in a row."""
+        """The ids in a row for target tokens with the ids `ids`."""
         return ids + self.embedding.num_embeddings
 
     def _words(self, input_ids: Ids) -> Ids:
@@ -141,7 +141,7 @@ class ReadAndWritten(SingleHead):
 
     @abstractmethod
     def _written_on(self, weight: Words, source: Source, target: Target) -> Written:
-        """Logits and attention of what is written on sources of one length."""
+        """Logits and attention of the target tokens, for sources of one length."""
 
 
 class ReadSentences(ReadAndWritten):
@@ -159,7 +159,7 @@ class ReadSentences(ReadAndWritten):
 
 
 class ReadCopies(ReadAndWritten):
-    """One of the models of a `Copier`, which has no unknown word: a vector of zeros says nothing here."""
+    """One of the models of a `Copier`, which has no unknown word: a vector of zeros takes its place."""
 
     def __init__(self, model: Copier, seed: int | None = None) -> None:
         config = model.config
@@ -184,7 +184,7 @@ class ReadCopies(ReadAndWritten):
 @measure
 @torch.no_grad()
 def attention_of_the_head(model: SingleHead, prompts: Prompts) -> Float[Tensor, "batch key"]:
-    """How much the head looks at each token when it predicts at the query."""
+    """The head's attention to each token at the query."""
     with evaluating(model):
         attentions = model(prompts.ids).attentions
     assert attentions is not None
@@ -193,7 +193,7 @@ def attention_of_the_head(model: SingleHead, prompts: Prompts) -> Float[Tensor, 
 
 @measure
 def blanked(model: SingleHead, prompts: Prompts, *, batch_size: int = 64) -> Float[Tensor, "batch key"]:
-    """Blank-out with the unknown word in the token's place; see `blank_out`."""
+    """Occlusion with the unknown word in the token's place; see `blank_out`."""
     asked = {"query": prompts.query, "target": prompts.target, "foil": prompts.foil}
     return blank_out(model, prompts.ids, **asked, replacement=model.unknown, batch_size=batch_size)
 

@@ -1,13 +1,13 @@
 r"""Tables of attribution methods: normalised numbers with intervals, paired differences, ranks, stability.
 
-Rows have a `value` for every `setting`, `seed` (of the model), `item`, `method` and `metric`, and beside it
-what is known of the item: the level of `chance` $c_i$, and the `perfect` number $p_i$. Of a measure's values
-$v_i$ on items of one model,
+Rows have a `value` for every `setting`, `seed` (of the model), `item`, `method` and `metric`, and with it the
+item's level of `chance` $c_i$ and the `perfect` number $p_i$. The normalised number of a measure's values
+$v_i$ on the items of one model,
 
 $$\bar v = \frac{\sum_i (v_i - c_i)}{\sum_i (p_i - c_i)}$$
 
-is 0 at chance and 1 at best, also where small numbers are better. Where chance is nearly perfect there is
-nothing to find, and no number: see `LEAST`.
+is 0 at chance and 1 at best, also for metrics whose small values are better. If chance is nearly perfect, the
+number is not defined: see `LEAST`.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ from book.chapters.attribution_benchmark.measures import (
 from book.chapters.attribution_benchmark.settings import SETTINGS, were_told
 
 PLAUSIBILITY, FAITHFULNESS = AVERAGE_PRECISION, COMPREHENSIVENESS
-"""The metrics that the two questions are answered by, where there is room for one each."""
+"""The main metric of each of the two questions."""
 
 ANSWERED_BY = {"plausibility": PLAUSIBILITY, "faithfulness": FAITHFULNESS}
-"""They by question."""
+"""Question -> its main metric."""
 
 RAW = "raw attention, last layer"
-"""What rollout is compared with."""
+"""The method that rollout is compared with."""
 
 ALL, THESE = "all settings", "these settings"
-"""The runs of a record that are means over settings: with intervals over settings, and of these settings."""
+"""Runs of a record that are means over settings, with intervals for other settings, and for these only."""
 
 _ONE_MODEL = r", seed \d+$"
 
 
 def setting_table(asked: Sequence[Asked]) -> pd.DataFrame:
-    """What was asked: a row per setting, with means over its questions and models."""
+    """The questions and models: a row per setting, with means over its models."""
     rows = []
     for each in asked:
         q = each.questions
@@ -68,7 +68,7 @@ def setting_table(asked: Sequence[Asked]) -> pd.DataFrame:
 
 
 def missing_table(asked: Sequence[Asked]) -> pd.DataFrame:
-    """What could not be given, and why: `methods`, `settings` and `reason`."""
+    """The missing scores: the columns `methods`, `settings` and `reason`."""
     rows = [(each.setting, reason, method) for each in asked for method, reason in each.missing.items()]
     found = pd.DataFrame(rows, columns=["settings", "reason", "methods"]).drop_duplicates()
     by_method = found.groupby(["methods", "reason"], sort=False, as_index=False).agg("; ".join)
@@ -77,7 +77,7 @@ def missing_table(asked: Sequence[Asked]) -> pd.DataFrame:
 
 
 def ahead_table(comparisons: pd.DataFrame, leader: str) -> pd.DataFrame:
-    """In how many settings a measure is `ahead` of each other one, or `behind`, by more than chance."""
+    """In how many settings `leader` is significantly `ahead` of each other measure, or `behind`."""
     of = comparisons[(comparisons[["first", "second"]] == leader).any(axis=1)]
     mine, clear = of["first"] == leader, of["p_holm"] < 0.05
     ahead = of["difference"].where(mine, -of["difference"])
@@ -95,7 +95,7 @@ LIMITS = {
 
 
 def untold(ranking: pd.DataFrame, others: bool = False) -> pd.DataFrame:
-    """A ranking without measures that some settings lack, and without those that are `TOLD`."""
+    """A ranking without measures that some settings lack, and, unless `others`, without those of `TOLD`."""
     told = ranking["method"].isin(() if others else TOLD)
     return ranking[ranking["rank"].notna() & ~told].reset_index(drop=True)
 
@@ -103,7 +103,7 @@ def untold(ranking: pd.DataFrame, others: bool = False) -> pd.DataFrame:
 def decision_table(
     rankings: Mapping[str, pd.DataFrame], costs: pd.DataFrame, others: bool = False
 ) -> pd.DataFrame:
-    """The first of every ranking among the measures within each of `LIMITS`, with the number behind it."""
+    """The best measure by every ranking within each of the cost `LIMITS`, with its number and its passes."""
     passes = costs.loc[costs["method"] != FORWARD, ["method", "passes"]]
     rows = []
     for question, ranking in rankings.items():
@@ -116,10 +116,10 @@ def decision_table(
 
 
 class Answers(NamedTuple):
-    """What came out, by question (`ANSWERED_BY`), as `normalised` and `method_ranking` give it.
+    """The results by question (`ANSWERED_BY`): `tables` from `normalised`, `rankings` from `method_ranking`.
 
     Attributes:
-        models: by model and measure, of settings with several models.
+        models: the numbers by model and measure, for settings with several models.
     """
 
     tables: dict[str, pd.DataFrame]
@@ -128,7 +128,7 @@ class Answers(NamedTuple):
 
 
 def answers(rows: pd.DataFrame, compared: Sequence[str]) -> Answers:
-    """The answers to the questions that were asked."""
+    """The results of all questions whose metric `rows` has; rankings are over the settings `compared`."""
     asked = {name: metric for name, metric in ANSWERED_BY.items() if metric in set(rows["metric"])}
     means = rows[rows["setting"].isin(compared)]
     several = rows[rows.groupby("setting")["seed"].transform("nunique") > 1]
@@ -141,10 +141,10 @@ def answers(rows: pd.DataFrame, compared: Sequence[str]) -> Answers:
 
 
 def recorded(found: Answers) -> pd.DataFrame:
-    """What is kept of a run, a row per number; `over` says what was drawn again for its interval, `n` of it.
+    """The rows to record, one per number; `over` names the unit of its interval, and `n` is their number.
 
-    Runs are the settings, their models ("sort, seed 0") where there are several, and the means over settings:
-    `ALL`, with intervals over settings and ranks, and `THESE`, with those of these settings.
+    The column `run` has settings, their models ("sort, seed 0") if there are several, and the means:
+    `ALL`, with ranks and intervals for other settings, and `THESE`, with intervals for these settings only.
     """
     parts = []
     for question, table in found.tables.items():
@@ -164,7 +164,7 @@ def recorded(found: Answers) -> pd.DataFrame:
 
 
 def recorded_apart(rows: pd.DataFrame) -> pd.DataFrame:
-    """What is kept of plausibility apart for right and wrong answers, in distribution and out of it."""
+    """The rows to record of plausibility by right and wrong answers, in and out of distribution."""
     found = normalised(rows, PLAUSIBILITY, ["setting", "split", "right", "method"]).dropna(subset=["value"])
     answers = found["split"] + found["right"].map({True: ", right", False: ", wrong"})
     found = found.assign(run=found["setting"], metric="plausibility, " + answers + ": " + found["method"])
@@ -173,38 +173,38 @@ def recorded_apart(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 RIGHT = "plausibility, ID, right: "
-"""How rows of `recorded_apart` begin that are of right answers in distribution."""
+"""The beginning of metrics in `recorded_apart` for right answers in distribution."""
 
 
 def right_answers(rows: pd.DataFrame) -> pd.DataFrame:
-    """Plausibility of right answers in distribution, of the rows of a record: by setting and measure."""
+    """The recorded plausibility for right answers in distribution, by setting and measure."""
     found = rows[rows["metric"].astype(str).str.startswith(RIGHT)]
     found = found.assign(setting=found["run"], method=found["metric"].str.removeprefix(RIGHT))
     return found[["setting", "method", "value"]].reset_index(drop=True)
 
 
 def told_or_not(numbers: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Numbers of transformers whose heads were told where the sources are, and of those that were not."""
+    """Numbers of transformers with compiled or supervised heads, and those of all other transformers."""
     compared = numbers[numbers["setting"].map(lambda name: SETTINGS[name].transformer)]
     told = were_told(compared["setting"])
     return compared[told], compared[~told]
 
 
 def ahead_of(numbers: pd.DataFrame, first: str, second: str) -> Estimate:
-    """How much higher a measure's number is than another's, setting by setting, with Student's interval."""
+    """The mean difference of two measures' numbers, paired by setting, with Student's interval."""
     wide = numbers.pivot(index="setting", columns="method", values="value")
     return over_seeds((wide[first] - wide[second]).dropna().to_numpy(float))
 
 
 def first_elsewhere(numbers: pd.DataFrame, than: str) -> Estimate:
-    r"""How much more than one measure that has which the *other* settings put first, setting by setting.
+    r"""The lead over the measure `than` of the measure that the *other* settings rank first, by setting.
 
-    The highest mean of many measures is in part luck, so with $v_{ms}$ the number of measure $m$ in setting
-    $s$
+    The highest mean of many measures is partly due to chance. So with $v_{ms}$ the number of measure $m$ in
+    setting $s$
 
     $$d_s = v_{m_s s} - v_{\text{than}, s}, \qquad m_s = \arg\max_m \sum_{s' \ne s} v_{ms'}$$
 
-    is of choices that do not know the setting by which they are judged.
+    compares measures in a setting that had no part in their choice.
     """
     wide = numbers.pivot(index="setting", columns="method", values="value").dropna(axis=1)
     if len(wide) < 2:
@@ -214,16 +214,16 @@ def first_elsewhere(numbers: pd.DataFrame, than: str) -> Estimate:
 
 
 def widest(rows: pd.DataFrame) -> pd.DataFrame:
-    """Of all records of the chapter, the one that asked the most models; empty if there is none."""
+    """The rows of the chapter's record with the most models; empty if there is no record."""
     if rows.empty:
         return pd.DataFrame(columns=["run", "metric", "value", "seeds"])
     return rows[rows["record"] == rows.groupby("record")["seeds"].sum().idxmax()]
 
 
 def of_record(rows: pd.DataFrame) -> tuple[dict[str, pd.DataFrame], dict[str, pd.DataFrame]]:
-    """What `recorded` was given: the numbers by setting and measure, and the rankings, by question.
+    """The inverse of `recorded`: the numbers by setting and measure, and the rankings, both by question.
 
-    Rankings are computed from the numbers of settings if a record does not say what its intervals are `over`.
+    Rankings are computed from the settings' numbers if the record has no column `over`.
     """
     if rows.empty:
         return {}, {}
@@ -283,18 +283,18 @@ def every_metric(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def verdict(low: float, high: float) -> str:
-    """What became of a prediction that a difference is above 0: "yes", "no", or "not settled"."""
+    """The verdict on the prediction that a difference is above 0: "yes", "no", or "not settled"."""
     return "yes" if low > 0 else "no" if high < 0 else "not settled"
 
 
 LEAST = 0.05
-"""How far chance has to be from perfect, on average, for a normalised number."""
+"""The smallest mean distance of chance from perfect for which a normalised number is defined."""
 
 FLIPS = 50_000
-"""Of signs, in a paired test: enough for Holm's correction over hundreds of pairs."""
+"""The number of random sign flips in a paired test: enough for Holm's correction over hundreds of pairs."""
 
 OVER_QUESTIONS, OVER_MODELS, OVER_SETTINGS = "questions", "models and questions", "settings"
-"""What was drawn again for an interval."""
+"""The units that are resampled for a confidence interval."""
 
 _BLOCK = 5_000
 
@@ -316,14 +316,14 @@ def normalised(rows: pd.DataFrame, metric: str, by: Sequence[str] = ("setting", 
 def method_ranking(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
     r"""Measures in the order of their normalised number, the mean over settings, with two intervals.
 
-    One says what to expect of other settings (see `over_settings`), one what to expect of other models and
-    questions of these: with $x_{sm}$ the numbers of the $k_s$ models of each of $S$ settings, the models'
-    part is Student's
+    One interval holds for other settings (see `over_settings`), one for other models and questions of these
+    settings: with $x_{sm}$ the numbers of the $k_s$ models of each of $S$ settings, the models' part is
+    Student's
 
     $$\pm t_{f} \sqrt{\sum_s v_s}, \quad v_s = \frac{\operatorname{var}_m x_{sm}}{S^2 k_s}, \quad
       f = \frac{(\sum_s v_s)^2}{\sum_s v_s^2 / (k_s - 1)},$$
 
-    and the questions', drawn again in each setting, the same for its models, adds to it (see `over_seeds`).
+    and the part of the questions, resampled in each setting jointly for its models, is added in quadrature.
 
     Source:
         Satterthwaite 1946, *An approximate distribution of estimates of variance components*: f.
@@ -345,7 +345,7 @@ def method_ranking(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
 def over_settings(numbers: pd.DataFrame, most: float = 1.0) -> pd.DataFrame:
     """Means of normalised numbers over settings, and ranks, with intervals that hold for other settings.
 
-    Those of means are Student's; those of ranks come of drawing settings again.
+    Intervals of means are Student's; intervals of ranks are from resampling settings (bootstrap).
     """
     wide = numbers.pivot(index="setting", columns="method", values="value")
     wide = wide[list(dict.fromkeys(numbers["method"]))].astype(float)
@@ -367,7 +367,7 @@ def over_settings(numbers: pd.DataFrame, most: float = 1.0) -> pd.DataFrame:
 
 
 def method_differences(rows: pd.DataFrame, metric: str, pairs: Sequence[tuple[str, str]]) -> list[Estimate]:
-    """How much higher one measure's normalised number is than another's, the mean over settings."""
+    """The mean difference over settings of two measures' normalised numbers, for each pair."""
     numbers = _by_setting(_of_metric(rows, metric, ["setting", "method"]))
     wide = numbers.pivot(index="setting", columns="method", values="value")
     wide = wide.reindex(columns=list({name: None for pair in pairs for name in pair}))
@@ -375,11 +375,11 @@ def method_differences(rows: pd.DataFrame, metric: str, pairs: Sequence[tuple[st
 
 
 def method_comparisons(rows: pd.DataFrame, metric: str, reference: str | None = None) -> pd.DataFrame:
-    r"""Whether two measures differ on the same items: sign flips, with Holm's correction within each setting.
+    r"""Sign-flip tests of two measures on the same items, with Holm's correction within each setting.
 
-    With $d_i$ a question's difference, the mean over the models that were asked it, $p$ is how often
-    $|\sum_i \pm d_i| \ge |\sum_i d_i|$. The hypothesis is about these models: one question to three models is
-    one question.
+    With $d_i$ a question's difference, the mean over models, $p$ is the share of random signs with
+    $|\sum_i \pm d_i| \ge |\sum_i d_i|$. The hypothesis is about these models: one question to three models
+    counts as one question.
     """
     part = _of_metric(rows, metric, ["setting", "method"])
     if reference is not None and reference not in set(part["method"]):
@@ -441,7 +441,7 @@ def _by_setting(part: pd.DataFrame) -> pd.DataFrame:
 
 
 def _models(group: pd.DataFrame, draw: int = 0) -> list[Statistic]:
-    """The number of every model that has one, and with its items drawn again, the same for one `draw`."""
+    """Every model's number with its bootstrap over items (seed `draw`), without models that have none."""
     found = []
     for _, items in group.groupby("seed", sort=False):
         parts = (items["value"] - items["chance"]).to_numpy(float)
@@ -455,7 +455,7 @@ def _models(group: pd.DataFrame, draw: int = 0) -> list[Statistic]:
 
 
 def _of_these(settings: Sequence[Sequence[Statistic]]) -> dict[str, Any]:
-    """The mean over settings of the means of their models, its interval, and what was drawn again for it."""
+    """The mean over settings of their models' means, with its interval and the interval's units."""
     if not all(settings):
         return {"value": np.nan, "low": np.nan, "high": np.nan, "n": 0, "over": OVER_QUESTIONS}
     values = [[model.value for model in models] for models in settings]
@@ -483,18 +483,18 @@ def _student(values: pd.Series, most: float) -> Estimate:
 
 
 def _at_most(high: float, value: float, most: float = 1.0) -> float:
-    """The end of an interval of what is at most perfect; as it is, of what is better (NaN stays NaN)."""
+    """The upper end of an interval, cut at `most` unless the value itself is above it (NaN stays NaN)."""
     return float(high) if value > most else float(np.minimum(high, most))
 
 
 @lru_cache(maxsize=64)
 def _times(n: int, seed: int = 0) -> Float[np.ndarray, "draw item"]:
-    """How often each of n items is in each draw."""
+    """How often each bootstrap draw contains each of n items."""
     return np.concatenate([*redrawn(n, seed)]).astype(np.float64)
 
 
 def _by_flips(apart: Float[np.ndarray, "item pair"], seed: int = 0) -> Float[np.ndarray, " pair"]:
-    """How often flipped signs do as well; the one arrangement that was seen counts among them."""
+    """The p-value of each pair by random sign flips; the observed signs count as one of them."""
     rng, as_large, small = np.random.default_rng(seed), np.zeros(apart.shape[1]), apart.astype(np.float32)
     seen = np.abs(small.sum(0)) - 1e-5  # rounding
     for _ in range(FLIPS // _BLOCK):
@@ -504,14 +504,14 @@ def _by_flips(apart: Float[np.ndarray, "item pair"], seed: int = 0) -> Float[np.
 
 
 def difference_name(first: str, second: str) -> str:
-    """What the difference of two ways is called."""
+    """The name of the difference of two ways."""
     return f"{first}, more than {second}"
 
 
 def recorded_ways(rows: pd.DataFrame) -> pd.DataFrame:
-    """What is kept of a run: how much of the sources is found in every way, and how much more than in others.
+    """The rows to record of whole answers: average precision in every way, and the differences of two ways.
 
-    Runs are the tasks; a metric is a way, or the difference of two, and a measure: "directly: rollout".
+    Runs are tasks; a metric is a way, or the difference of two, and a measure: "directly: rollout".
     """
     if rows.empty:
         return pd.DataFrame()
@@ -529,6 +529,6 @@ def recorded_ways(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def by_way(kept: pd.DataFrame) -> pd.DataFrame:
-    """Of what is `recorded`, the numbers of ways alone, with `way` and `method`."""
+    """The rows of `recorded_ways` without differences, with columns `way` and `method`."""
     names = kept["metric"].str.split(": ", n=1, expand=True).set_axis(["way", "method"], axis=1)
     return kept.join(names)[names["way"].isin([*WAYS])]

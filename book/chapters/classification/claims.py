@@ -34,14 +34,19 @@ from book.chapters.records import paper_figures
 TABLE = "Approximating How Single Head Attention Learns Table 1"
 
 MARGIN = 0.05
-"""So near to the authors' share a number has to be to be as large."""
+"""The largest distance from the authors' share at which ours still counts as equally large."""
 
 SHARE = 0.9
-"""Of the agreement that relevance learned with attention has: so much says "nearly as well"."""
+"""The least fraction of the agreement with a second model's relevance that counts as "nearly as well"."""
 
 
 def predicts_attention(units: str, learned: float = 0.0) -> Answer:
-    """The rule for classification, or for translation."""
+    """Return the rule that judges the claim for classification or for translation.
+
+    Args:
+        units: what the agreement counts, in words.
+        learned: the least accuracy of a data set's models; data sets below it are left out.
+    """
 
     def answer(rows: pd.DataFrame) -> Outcome:
         """The agreement of attention with the uniform model's relevance, over models, against chance."""
@@ -60,10 +65,10 @@ def predicts_attention(units: str, learned: float = 0.0) -> Answer:
 
 
 def is_as_large_as_published(task: str, table: str = TABLE) -> Answer:
-    """The rule for a data set of which there is the authors' number."""
+    """Return the rule that judges the claim for a data set for which the authors report a number."""
 
     def answer(rows: pd.DataFrame) -> Outcome:
-        """The same agreement, over models, against the authors' number."""
+        """The agreement of attention with uniform relevance, over models, against the authors' number."""
         found, theirs = one(over_models(rows), task=task, metric=PREDICTED), published(task, PREDICTED, table)
         return Outcome(
             within(found, theirs, MARGIN),
@@ -77,7 +82,7 @@ def is_as_large_as_published(task: str, table: str = TABLE) -> Answer:
 
 
 def predicts_nearly_as_well(rows: pd.DataFrame) -> Outcome:
-    """The same agreement, against so much of that with the relevance of a model that attends."""
+    """Agreement with the uniform model's relevance, against `SHARE` of that with a second model's."""
     rows = of_one_model(rows)
     ours, ceiling = (
         there(rows[rows["metric"].eq(name)]).set_index("task") for name in (PREDICTED, WITH_ATTENTION)
@@ -96,10 +101,10 @@ def predicts_nearly_as_well(rows: pd.DataFrame) -> Outcome:
 
 
 def single_words_predict_relevance(units: str, learned: float = 0.0) -> Answer:
-    """The rule for classification, or for translation: see `predicts_attention`."""
+    """Return the rule that judges the claim; for the arguments see `predicts_attention`."""
 
     def answer(rows: pd.DataFrame) -> Outcome:
-        """The agreement of what single words tell with the uniform model's relevance, of one model a set."""
+        """Agreement of single words' relevance with the uniform model's relevance, one model per data set."""
         rows = of_one_model(that_learned(rows, learned))
         cases = every(_against_chance(rows, SINGLE_WORDS), "chance", seeds=False)
         least = cases.least
@@ -121,9 +126,10 @@ def single_words_predict_relevance(units: str, learned: float = 0.0) -> Answer:
 
 
 def relevance_comes_first(rows: pd.DataFrame) -> Outcome:
-    """How much more the model's own relevance has risen than its attention, since before training.
+    """How much more the model's own relevance has risen since before training than its attention.
 
-    Both by their agreement with the uniform model's relevance; the four shares are taken as independent.
+    Both are measured by their agreement with the uniform model's relevance. The interval treats the four
+    shares as independent.
     """
     cases = every(there(rises(rows)), seeds=False)
     least = cases.least
@@ -135,7 +141,7 @@ def relevance_comes_first(rows: pd.DataFrame) -> Outcome:
 
 
 def that_learned(rows: pd.DataFrame, least: float) -> pd.DataFrame:
-    """Rows of data sets whose models get so large a share right, at their best checkpoint."""
+    """The rows of data sets on which accuracy at the best checkpoint is at least `least`."""
     right = rows[rows["metric"].eq("xi*") & rows["interval"].ne("seeds") & rows["measure"].eq("top match")]
     right = right[right["split"].eq("test") & right["checkpoints"].eq("held out")]
     if "accuracy" in right:
@@ -147,13 +153,13 @@ def that_learned(rows: pd.DataFrame, least: float) -> pd.DataFrame:
 
 
 def published(task: str, metric: str, table: str = TABLE) -> float:
-    """The authors' share; NaN where there is none."""
+    """The share that the authors report for a task and metric; NaN where they report none."""
     figures = paper_figures().query("table == @table").set_index("task")["value"]
     return float(figures.get(f"{task}: {metric}", np.nan)) / 100
 
 
 def difference(both: pd.DataFrame, other: str, times: float = 1.0) -> pd.DataFrame:
-    """A number less so many times another of the same case, with the interval of independent ones.
+    """Each row's number minus `times` another number of the row, with an interval for independent estimates.
 
     Source:
         Zou and Donner 2008, *Construction of confidence limits about effect measures*.

@@ -29,7 +29,7 @@ from book.chapters.refusals import refuse_scores_folder
 
 @dataclass(frozen=True)
 class DynamicsRun(Run):
-    """A classifier, whose attention may be held uniform."""
+    """A classifier; with `uniform`, its attention is held uniform."""
 
     uniform: bool
 
@@ -80,7 +80,7 @@ class ClassificationDynamics(Chapter):
     @model_validator(mode="before")
     @classmethod
     def _named_by_its_folder(cls, given: Any) -> Any:
-        """Data of one's own need no name: where `data` is left as it is, they have that of their folder."""
+        """Name a reader's own data after their folder where `data` is left at its default."""
         if isinstance(given, dict) and given.get("folder") and given.get("data") == "planted":
             return given | {"data": Path(str(given["folder"])).stem}
         return given
@@ -139,7 +139,7 @@ class ClassificationDynamics(Chapter):
 
     @cached_property
     def looked_at(self) -> dict[str, Documents]:
-        """The documents whose words are looked at during training; as many of train as of validation."""
+        """The documents whose words are scored, by split; as many of training as of validation."""
         n, data = self.validation_documents, self.corpus
         sampled = {"train": data.train, "validation": data.validation}
         return {split: part.sample(n, self.data_seed) for split, part in sampled.items()} | {
@@ -148,7 +148,7 @@ class ClassificationDynamics(Chapter):
 
     @property
     def words(self) -> dict[str, dict[str, list[str]]]:
-        """Of each split, the word of every token."""
+        """The words of the tokens, by split."""
         return {
             split: {"word": [word for row in range(len(part)) for word in part.words(row)]}
             for split, part in self.looked_at.items()
@@ -156,18 +156,18 @@ class ClassificationDynamics(Chapter):
 
     @property
     def moments(self) -> tuple[int, ...]:
-        """When models are looked at, as updates made."""
+        """The numbers of updates after which models are examined."""
         return checkpoint_steps(self.steps, self.every, (*EARLY, *self.checkpoints))
 
     # ---- models --------------------------------------------------------------------------------------
 
     def runs(self) -> list[DynamicsRun]:
-        """Every model to train: the one that is explained first, the uniform one last."""
+        """Every model to train: first the one that is explained, last the one with uniform attention."""
         attending = [DynamicsRun(f"seed {seed}", seed, uniform=False) for seed in self.seeds]
         return [*attending, DynamicsRun("uniform", self.uniform_seed, uniform=True)]
 
     def setup(self, run: DynamicsRun) -> Setup:
-        """A classifier, kept at every checkpoint; and the documents."""
+        """A classifier that is stored at every checkpoint, and the documents it learns from."""
         torch.manual_seed(run.seed)
         sizes = {"embedding": self.embedding, "hidden": self.hidden, "intermediate": self.hidden}
         model = Classifier(ClassifierConfig(len(self.corpus.vocabulary), uniform=run.uniform, **sizes))
@@ -186,7 +186,7 @@ class ClassificationDynamics(Chapter):
 
     @cached_property
     def lexical(self) -> dict[str, Lexical]:
-        """Models that know no order: one of embeddings only, and logistic regression."""
+        """The models that ignore word order: an embedding-only model, and logistic regression."""
         known = (self.corpus.train, self.looked_at["validation"], len(self.corpus.vocabulary))
         bag = measures.train_bag_of_embeddings(
             *known,
@@ -200,7 +200,7 @@ class ClassificationDynamics(Chapter):
         return {"embedding": bag, "logistic": measures.logistic_regression(*known)}
 
     def scores(self, split: str) -> dict[str, RunScores]:
-        """What each word of a split meant to each trained model at each checkpoint, and to `lexical`."""
+        """The scores of a split's words in each trained model at each checkpoint, and in `lexical`."""
         documents = self.looked_at[split]
         found = {
             run.name: measures.scores_at_checkpoints(
@@ -214,12 +214,12 @@ class ClassificationDynamics(Chapter):
 
     @cached_property
     def results(self) -> ClassificationResults:
-        """What is found once all runs are trained."""
+        """The results, once all runs are trained."""
         scores = {split: self.scores(split) for split in self.looked_at}
         return ClassificationResults(scores, self.measure, self.corpus)
 
     def rows(self) -> pd.DataFrame:
-        """What is recorded."""
+        """The rows to record."""
         return self.results.rows().assign(task=self.name, setting=self.setting)
 
     @property

@@ -16,7 +16,7 @@ from attnlib.plots.themes import colour, colours
 from attnlib.plots.words import listed, short
 
 MOST = 4000
-"""So many dots a scatter has at most: of more tokens, some are drawn evenly from all."""
+"""The most dots in a scatter plot; from more tokens, evenly spaced ones are shown."""
 
 
 @drawing
@@ -42,7 +42,7 @@ def relevance_scatter(
             "markers": list(SHAPES[: len(names)]),
         }
     for axis, (name, beta) in zip(axes, betas.items(), strict=True):
-        # Thousands of dots: a picture of them is smaller than a drawing.
+        # Thousands of dots: a raster image takes less space than vector graphics.
         dots = {"s": 10, "lw": 0, "alpha": 0.6, "rasterized": True, "legend": axis is axes[-1]}
         sns.scatterplot(x=beta[some], y=alpha[some], ax=axis, **look, **dots)
         axis.set(yscale="log", xlabel=f"relevance {lettered(name)}", ylabel="attention α")

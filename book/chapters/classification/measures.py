@@ -1,4 +1,4 @@
-"""What words mean to classifiers over training, and to models that know no order: the study's beta^px.
+"""Scores of words in classifiers over training, and in models that ignore word order (the study's beta^px).
 
 Source: Snell, Zhong, Klein and Steinhardt 2021, *Approximating How Single Head Attention Learns* (its
 beta^px, from an embedding-only model), and the authors' code (the same, and logistic regression).
@@ -38,10 +38,12 @@ REGULARISATION = (1e-5, *(c * 10.0**e for e in range(-5, 4) for c in (5, 10)))
 
 @dataclass(frozen=True)
 class Lexical:
-    """What a model that knows no order has learned, and how it was chosen on the validation documents.
+    """The weights of a model that ignores word order.
 
     Attributes:
-        weights: how much each word of the vocabulary speaks for class 1.
+        weights: the evidence of each word of the vocabulary for class 1.
+        accuracy: on the validation documents.
+        about: how the model was chosen on them: its epoch and cross entropy, or its `C`.
     """
 
     weights: Float[Tensor, " word"]
@@ -49,7 +51,7 @@ class Lexical:
     about: dict[str, Any]
 
     def of(self, documents: Documents) -> Float[Tensor, " total"]:
-        """At every word of some documents (2y - 1) times its weight: towards each document's label y."""
+        """The weight of every token of some documents times (2y - 1), the sign of its document's label y."""
         return documents.toward_label(self.weights[documents.tokens])
 
 
@@ -104,7 +106,7 @@ def logistic_regression(
     vocabulary: int,
     regularisation: Sequence[float] = REGULARISATION,
 ) -> Lexical:
-    """Logistic regression on the frequencies of words in documents."""
+    """Fit logistic regression on word frequencies; choose C by accuracy on the validation documents."""
     from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
 
     x, held_out = frequencies(train, vocabulary), frequencies(validation, vocabulary)
@@ -135,16 +137,16 @@ def relevance(
     delta: bool = True,
     batch_size: int = 64,
 ) -> TokenScores:
-    r"""What each word of some documents means to a model.
+    r"""The scores of each word of some documents in a model.
 
-    With $y$ a document's label, $i$ a word in it and $g_i$ what multiplies the word's vector:
+    With $y$ a document's label, $i$ a word in it and $g_i$ a factor on the word's vector:
 
     * `alpha`, attention: $\alpha_i$, the share of the head's attention on the word;
     * `beta`, keyword relevance towards the label: $(2y - 1) \beta_i$, the log odds that the model would give
       the label if all attention were on the word; of a model trained with uniform attention, the study's
       $\beta^{\mathrm{uf}}$;
     * `delta`, gradient influence: $\Delta_i = \partial \log p(y) / \partial g_i$ at $g_i = 1$. (The authors'
-      code turns it round once too often before it compares; the statistics can do the same, as published.)
+      code reverses its sign once too often before comparing; the statistics can do the same, as published.)
     """
     if not len(documents):
         raise ValueError("there should be documents; there are none")
@@ -188,7 +190,7 @@ def _of_batch(model: Classifier, batch: DocumentBatch, delta: bool) -> tuple[dic
 def scores_at_checkpoints(
     snapshots: Snapshots, documents: Documents, delta: bool = True, device: torch.device | str = "cpu"
 ) -> RunScores:
-    """What every word of some documents meant to a model at each checkpoint, kept beside the checkpoints."""
+    """The scores of every word of some documents at each checkpoint, cached beside the checkpoints."""
     of_which = digest((documents.tokens, documents.lengths, documents.labels))[:16]
 
     def at(step: int) -> TokenScores:
@@ -202,7 +204,7 @@ def scores_at_checkpoints(
 
 
 def lexical_scores(lexical: Lexical, documents: Documents) -> RunScores:
-    """The relevance of every word to a model that knows no order, as a run with one checkpoint."""
+    """The relevance of every word in a model that ignores word order, as a run with one checkpoint."""
     beta = lexical.of(documents).numpy()[None]
     return RunScores(documents.lengths.numpy(), np.zeros(1, dtype=np.int64), beta=beta)
 
@@ -214,7 +216,7 @@ def documents_over_training(
     gold: RunScores,
     uniform: RunScores,
 ) -> dict[str, dict[str, Any]]:
-    """Some documents as `widgets.DynamicsExplorer` takes them."""
+    """The data of some documents for `widgets.DynamicsExplorer`."""
     assert gold.right is not None  # as `scores_at_checkpoints` gives it
     found = {}
     for row in rows:
@@ -232,7 +234,7 @@ def documents_over_training(
 
 
 def text_scores(models: Iterable[Classifier], corpus: Corpus, text: str) -> dict[str, Any]:
-    """A text of the reader's as `widgets.DynamicsExplorer` takes it: relevance is towards the prediction."""
+    """The data of a reader's text for `widgets.DynamicsExplorer`; relevance is towards the prediction."""
     batch, found = corpus.encode([text], [0]).batch(torch.tensor([0])), []
     for model in models:
         with torch.no_grad():
@@ -257,7 +259,11 @@ REVIEWS = {"good plot": 1, "good film": 1, "bad plot": 0, "dull film": 0}
 
 
 def two_stages(steps: int = 100, learning_rate: float = 4.0) -> pd.DataFrame:
-    """Train attention and relevance of the single words of `REVIEWS` by gradient descent, both from 0."""
+    """Train one attention score and one relevance per word of `REVIEWS` by gradient descent, both from 0.
+
+    Returns:
+        Columns `step`, `word`, `score` ("alpha" or "beta") and `value`, for the words of the first review.
+    """
     words = list(dict.fromkeys(word for review in REVIEWS for word in review.split()))
     reviews = torch.tensor([[words.index(word) for word in review.split()] for review in REVIEWS])
     labels = torch.tensor([*REVIEWS.values()], dtype=torch.float64)

@@ -1,7 +1,7 @@
-"""The chapter's tables, and what the records of classification and translation say.
+"""The chapter's tables, and tables over the records of classification and translation.
 
-Rows of records are those of `records`, of test samples that chose nothing: an agreement `metric` of a `task`,
-with an interval over documents (or sentences) of the first model, or over models that differ by their seed.
+A row of a record is the agreement `metric` of a `task` on test samples, which were not used to choose a
+checkpoint. Its interval is over documents (or sentences) of the first model, or over models of several seeds.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from book.chapters.dynamics import DynamicsResults
 from book.chapters.records import made_alike
 
 TOKEN_KINDS = ("keyword for the label", "keyword against it", "confounder", "filler", "<bos> or <eos>")
-"""What a token of a planted document can be."""
+"""The kinds of tokens in a document with planted keywords."""
 
 
 @dataclass(frozen=True)
 class ClassificationResults(DynamicsResults):
-    """The same of a classifier; and, where it is known which words decide, whether scores find them."""
+    """The results of a classifier and, where the decisive words are known, whether scores find them."""
 
     UNIT: ClassVar[str] = "documents"
 
@@ -42,7 +42,7 @@ class ClassificationResults(DynamicsResults):
 
     @cached_property
     def compared(self) -> dict[str, Ragged]:
-        """Every score of the words of test documents, at the checkpoint that it is compared at."""
+        """Every score of the words of test documents, at the checkpoint used for the comparison."""
         ours, even = self.here[self.gold], self.here[UNIFORM].scores("beta")
         found = {name: ours.scores(name).at(self.chosen["gold"]) for name in ("alpha", "beta", "delta")}
         found["beta_uf, as chosen for alpha"] = even.at(self.chosen["alpha, beta_uf"])
@@ -52,18 +52,18 @@ class ClassificationResults(DynamicsResults):
 
     @cached_property
     def kinds(self) -> np.ndarray | None:
-        """What every word of the test documents is, see `token_kinds`; `None` where it is not known."""
+        """The kind of every word of the test documents (see `token_kinds`); `None` where it is unknown."""
         test = self.corpus.test
         return None if test.relevance is None else token_kinds(self.corpus, test)
 
     @cached_property
     def largest(self) -> pd.DataFrame | None:
-        """On what kind of word the largest of each score lies: see `largest_by_kind`."""
+        """The kinds of the words with the largest score: see `largest_by_kind`."""
         return None if self.kinds is None else largest_by_kind(self.compared, self.kinds, TOKEN_KINDS)
 
     @cached_property
     def truth(self) -> pd.DataFrame | None:
-        """How far each score agrees with the relevance that words truly have, and chance: a row per `x`."""
+        """The agreement of each score with the true relevance of words, and chance: a row per score `x`."""
         test = self.corpus.test
         if test.relevance is None:
             return None
@@ -83,8 +83,8 @@ class ClassificationResults(DynamicsResults):
 
 
 def token_kinds(corpus: Corpus, documents: Documents) -> np.ndarray:
-    """What each token of planted documents is: an index into `TOKEN_KINDS`."""
-    assert documents.relevance is not None  # of `planted` it is known
+    """The kind of each token of planted documents, as an index into `TOKEN_KINDS`."""
+    assert documents.relevance is not None  # known for `planted` documents
     toward = documents.toward_label(documents.relevance).numpy()
     names = {word for side in CONFOUNDERS for word in side}
     words = np.array(corpus.vocabulary.words)[documents.tokens.numpy()]
@@ -95,7 +95,7 @@ def token_kinds(corpus: Corpus, documents: Documents) -> np.ndarray:
 def largest_by_kind(
     scores: Mapping[str, Ragged], kinds: Integer[np.ndarray, " token"], names: Sequence[str]
 ) -> pd.DataFrame:
-    """On what kind of token the largest score of a document lies, and how many documents it is so in."""
+    """The kinds of the tokens with a document's largest score, and the number of documents per kind."""
     one_hot = (kinds[:, None] == np.arange(len(names))).astype(np.float64)
     shares = {name: one_hot[first_largest(score)] for name, score in scores.items()}
     lengths = next(iter(scores.values()))
@@ -116,25 +116,25 @@ SINGLE_WORDS, WITH_ATTENTION = "A(beta_px, beta_uf)", "A(alpha, beta)"
 """Agreement of single words with that relevance, and of attention with a second model's relevance."""
 
 OF_ONE = ("documents", "sentences")
-"""What is drawn again for intervals of one model."""
+"""The units that are resampled for the intervals of one model."""
 
 FIRST = 50
 """The checkpoint at which the two stages are compared; all data sets also have 10, 100, 150 and 200."""
 
 
 MAY_DIFFER = ("seeds", "device", "uniform_seed")
-"""Parameters in which runs may differ whose models are of one kind."""
+"""Parameters in which runs may differ and still have models of one kind."""
 
 
 def of_one_model(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows of the first model; a set that was trained again, in bf16 or with further seeds, counts once."""
+    """The rows of the first model; a data set trained again, in bf16 or with further seeds, counts once."""
     rows = _held_out(rows)
     rows = rows[rows["interval"].isin(OF_ONE)]
     return rows[rows["record"].eq(rows.groupby("task")["record"].transform("first"))]
 
 
 def over_models(rows: pd.DataFrame) -> pd.DataFrame:
-    """The agreement `PREDICTED` over models, records that differ in their seeds pooled, and `CHANCE`."""
+    """The agreement `PREDICTED` over models, pooled over records of other seeds, and `CHANCE`."""
     rows = _held_out(rows)
     of_models = rows[rows["interval"].eq("seeds") & rows["metric"].eq(PREDICTED)]
     if of_models["task"].duplicated().any():
@@ -158,7 +158,7 @@ def at_one_step(rows: pd.DataFrame, step: int = FIRST) -> pd.DataFrame:
 
 
 def rises(rows: pd.DataFrame, step: int = FIRST) -> pd.DataFrame:
-    """How much more relevance has risen by a step than attention."""
+    """How much more relevance has risen than attention between step 0 and `step`, each as an agreement."""
     key, names = ["record", "task"], ("value", "low", "high")
     now, before = (at_one_step(rows, at).set_index(key) for at in (step, 0))
     if now.empty or before.empty:
@@ -178,7 +178,7 @@ def rises(rows: pd.DataFrame, step: int = FIRST) -> pd.DataFrame:
 
 
 def named_apart(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows with another name for a data set that was trained again in bf16."""
+    """The rows, with ", bf16" added to the name of a data set that was trained again in bf16."""
     return rows.assign(task=rows["task"] + _again(rows).map({True: ", bf16", False: ""}))
 
 
@@ -219,7 +219,7 @@ def three_checkpoints(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def variants(rows: pd.DataFrame, metric: str) -> dict[str, pd.DataFrame]:
-    """An agreement of every record, by variant; the column `metric` has the record's name."""
+    """An agreement of every record, by variant of the analysis; the column `metric` names the record."""
     groups = rows[rows["measure"].eq("top match")].groupby(["checkpoints", "interval", "split"], sort=False)
     ways = {f"{how}, {split}, over {over}": part for (how, over, split), part in groups}
     ways["Kendall, held out, test, over documents"] = rows.query(

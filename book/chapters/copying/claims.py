@@ -11,30 +11,30 @@ from book.chapters.findings.rules import above, every, within
 from book.chapters.records import paper_figures
 
 STUDY_SIZE = "length 40; 20 seeds; hidden 256"
-"""Of the settings of copying, the study's own."""
+"""How the setting of records at the study's own size begins."""
 
 LONGER = "length 40; 10 seeds; hidden 256"
-"""The same, trained on: ten of the same seeds, which are not counted twice."""
+"""How the setting of longer training begins: ten of the same seeds, which are not counted twice."""
 
 PAGE_SIZE = "length 20; 10 seeds; hidden 64, batch 32, learning rate 0.003"
-"""The chapter's own."""
+"""The setting of the chapter's own, smaller models."""
 
 HARD, EASY = "permutations of 40", "40 of 60"
 
 TABLE = "Sequence copying, seeds that learn within 200 steps"
-"""What `paper_figures` calls the study's figure."""
+"""The name of the study's figure in `paper_figures`."""
 
 SOON, LATE = 200, 400
-"""Steps: of the study, and of models that were trained on."""
+"""Training steps in the study, and in longer training."""
 
 CHANCE = 0.5
 """The KTIW signal by chance."""
 
 MARGIN = 0.05
-"""So near to chance a signal counts as none."""
+"""A signal within this distance of chance counts as none."""
 
 HALF = 0.5
-"""So few models have to learn for it to be said that they cannot."""
+""""Cannot learn" means that more than this share of the models fails."""
 
 TELLS = "AUC of beyond place, good against not good"
 

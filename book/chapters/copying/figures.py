@@ -15,7 +15,7 @@ from attnlib.plots.words import courses, listed, short
 
 @drawing
 def survival_curves(rows: pd.DataFrame) -> Drawn:
-    """The share that has not yet learned after every step, a stair per task, with its interval as a band."""
+    """The share that has not yet learned after every step: a step curve per task, its interval as a band."""
     figure, (axis,) = row_of_panels(1, height=2.8)
     for (name, part), look in zip(rows.groupby("task", sort=False), looks(), strict=False):
         how = {"color": look.colour, "ls": look.stroke, "label": str(name)}

@@ -1,8 +1,8 @@
-"""Good heads and bad, of the chapter on copying: drawn, graded by training, and put together.
+"""Good and bad heads in the chapter on copying: drawn at random, graded by training, and combined.
 
-Source: Snell, Zhong, Klein and Steinhardt 2021, section 5.2, and the authors' multihead.py: a head is a map
-from a decoder's state to its query, and one from what attention finds to the context. Everything else (ids'
-vectors, encoder, decoder, output) is the base, and begins alike in all models.
+Source: Snell, Zhong, Klein and Steinhardt 2021, section 5.2, and the authors' multihead.py. A head is a map
+from the decoder's state to a query, and a map from the attended states to the context. Everything else
+(embeddings, encoder, decoder, output) is the base, whose initial weights are the same in all models.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from book.chapters.processes import processes, train_side_by_side
 
 
 def initial_head(config: CopierConfig, seed: int) -> dict[str, Tensor]:
-    """The weights that one head begins with, by the names that `Copier` has for them."""
+    """The initial weights of one head, by their parameter names in `Copier`."""
     with seeded(seed):
         maps = {
             "to_query": nn.Linear(config.hidden, config.both),
@@ -52,7 +52,7 @@ def initial_head(config: CopierConfig, seed: int) -> dict[str, Tensor]:
 
 
 def copier_of(config: CopierConfig, base: int, heads: Sequence[Sequence[int]]) -> Copier:
-    """Models side by side, on the same base, with chosen heads."""
+    """Parallel models on the same base, with chosen heads."""
     counts = {len(each) for each in heads}
     if len(counts) != 1 or 0 in counts:
         raise ValueError(
@@ -68,14 +68,14 @@ def copier_of(config: CopierConfig, base: int, heads: Sequence[Sequence[int]]) -
 
 
 LOOK_EVERY = 10  # steps, as in the original
-DRAWN_AT_ONCE = 20  # heads, until there are enough good and bad ones
-NOT_GRADED = 30  # heads that "random" ones are taken from, as in the original
+DRAWN_AT_ONCE = 20  # heads per round of grading, until there are enough good and bad ones
+NOT_GRADED = 30  # size of the pool of ungraded heads, as in the original
 _GRADED_FROM, _NOT_GRADED_FROM = 10_000, 20_000  # seeds of heads: no base has them
 
 
 @dataclass(frozen=True)
 class HeadRun(Run):
-    """Models with heads of chosen seeds, side by side, each with an order of the data."""
+    """Parallel models with heads of chosen seeds, each with its own order of the data."""
 
     heads: tuple[tuple[int, ...], ...]
     orders: tuple[int, ...]
@@ -83,7 +83,7 @@ class HeadRun(Run):
 
 
 class CopyingHeads(Chapter):
-    """Parameters and models of the part on heads; fields are said in the notebook's parameters cell."""
+    """Parameters and models of the part on heads; the notebook's parameters cell describes the fields."""
 
     precision: Literal["float32", "bf16"]
     heads_wanted: Count
@@ -113,11 +113,11 @@ class CopyingHeads(Chapter):
 
     @property
     def heads_task(self) -> Copying:
-        """Permutations."""
+        """The task of copying permutations."""
         return Copying(self.heads_length, self.heads_length)
 
     def head_setup(self, run: HeadRun) -> Setup:
-        """Models with chosen heads on one base."""
+        """Parallel models with chosen heads on one base, and how they are trained."""
         model = copier_of(self._head_config, self.heads_base, run.heads)
         looked_at = self._unseen(len(run.heads))
         batches = self.heads_task.batches(self.heads_batch_size, run.orders)
@@ -126,11 +126,11 @@ class CopyingHeads(Chapter):
         return Setup(model, batches, copying_loss, plan, [looked_at], copying_scores, [looks])
 
     def copying_plan(self, run: Any, learning_rate: float, every: int) -> Plan:
-        """How copiers are trained, of chosen heads or of their own; `every`: steps between looks."""
+        """How copiers are trained, with chosen heads or their own; `every`: steps between evaluations."""
         return Plan(
             steps=run.steps,
             learning_rate=learning_rate,
-            evaluate_every=max(50, every),  # where checkpoints are written, too: not at every look
+            evaluate_every=max(50, every),  # checkpoints are written here, too: not at every evaluation
             seed=run.seed,
             device=self.device,
             precision=self.precision,
@@ -141,7 +141,7 @@ class CopyingHeads(Chapter):
         return CopierConfig(self.heads_task.vocabulary, self.heads_hidden, cell="gru", shared=False)
 
     def _unseen(self, models: int) -> CopyBatch:
-        """The same sequences for every model."""
+        """Held-out sequences, the same for every model."""
         rng = np.random.default_rng([0, UNSEEN])
         sequences = self.heads_task.sequences(self.heads_sequences, rng)
         return self.heads_task.of(np.repeat(sequences[None], models, 0))
@@ -149,10 +149,10 @@ class CopyingHeads(Chapter):
     # ---- grades --------------------------------------------------------------------------------------
 
     def grade_heads(self) -> Graded:
-        """Draw heads and grade them, until there are `heads_wanted` good and bad ones, or `heads_drawn`.
+        """Draw and grade heads until `heads_wanted` are good and as many bad, or `heads_drawn` are drawn.
 
-        All that is drawn, 20 heads at a time, is graded and kept, so that there may be some more than wanted.
-        A head whose runs so far settle that it is neither good nor bad has no further ones.
+        Heads are drawn 20 at a time, and all of them are graded and kept, so there may be more than wanted.
+        A head that is already known to be neither good nor bad has no further runs.
         """
         tables: list[pd.DataFrame] = []
         graded = self._graded(tables)
@@ -197,7 +197,7 @@ class CopyingHeads(Chapter):
     # ---- before training -----------------------------------------------------------------------------
 
     def preferences(self, graded: Graded) -> pd.DataFrame:
-        """What graded heads prefer before they learn anything: see `measures.initial_preference`."""
+        """The attention of graded heads before training: see `measures.initial_preference`."""
         heads, tables = graded.heads["head"].tolist(), []
         for part in chunks(len(heads), self.heads_stacked):
             some = heads[part]
@@ -209,7 +209,7 @@ class CopyingHeads(Chapter):
     # ---- several heads -------------------------------------------------------------------------------
 
     def combinations(self, graded: Graded) -> dict[str, list[tuple[int, ...]]]:
-        """Seeds of the heads of models that have several, by kind; a kind that lacks heads is missing."""
+        """The heads' seeds for models with several heads, by kind; a kind with too few heads is left out."""
         n, rng = self.heads_together, np.random.default_rng([self.heads_base, UNSEEN])
         bad, good = (
             np.array(graded.of(grade)[: self.heads_wanted], int) + _GRADED_FROM for grade in ("bad", "good")
@@ -231,7 +231,7 @@ class CopyingHeads(Chapter):
         return found
 
     def train_together(self, graded: Graded) -> pd.DataFrame:
-        """How models of several heads learn, each on an order of the data that graded no head."""
+        """Train models with several heads, each on an order of the data that was not used for grading."""
         tables = []
         for place, (kind, heads) in enumerate(self.combinations(graded).items()):
             first = ORDERS + place * self.heads_models
@@ -240,9 +240,10 @@ class CopyingHeads(Chapter):
         return pd.concat(tables or [pd.DataFrame(columns=["task"])], ignore_index=True)
 
     def found_by_good(self, times: pd.DataFrame) -> stats.Estimate | None:
-        """In what share of the models with one good head, of those that learned, it looks at the right place.
+        """The share of models with one good head, among those that learned, in which the good head leads.
 
-        That is: at the end its largest attention is there more often than that of any of the bad ones.
+        The good head leads if, at the end, its largest attention is on the right place more often than that
+        of any bad head. `None` if no such model learned.
         """
         name = f"{self.heads_together - 1} bad, 1 good"
         learned = times.loc[(times["task"] == name) & times["learned"], "seed"].tolist()
@@ -256,7 +257,7 @@ class CopyingHeads(Chapter):
     # ---- in words and numbers ------------------------------------------------------------------------
 
     def said_of(self, graded: Graded) -> str:
-        """How many heads were found, and, if too few, what to do about it."""
+        """How many heads were found, in words, and advice if they are too few."""
         if not self.heads_wanted:
             return "no heads were wanted: heads_wanted is 0"
         said, wanted = str(graded), self.heads_wanted
@@ -282,14 +283,14 @@ class CopyingHeads(Chapter):
         return "; ".join(part for part in said if part)
 
     def head_results(self, graded: Graded, together: pd.DataFrame) -> HeadResults:
-        """All that is said of heads."""
+        """The results on heads."""
         times = learned_at(together, GOOD_ABOVE) if len(together) else pd.DataFrame()
         leads = self.found_by_good(times) if len(times) else None
         return HeadResults(graded, self.preferences(graded), together, times, leads, self.together_steps)
 
 
 def _curves(found: Iterable[Trained], names: Iterable[int], column: str) -> pd.DataFrame:
-    """Accuracy of all models of some stacks over training."""
+    """The accuracy of all models of some stacks of parallel models over training."""
     names, tables = list(names), []
     for each in found:
         here = len(each.model.get_parameter("to_query_weight"))

@@ -1,4 +1,4 @@
-"""What copiers and their heads look at while they learn, and what single states would tell them."""
+"""Attention of copiers and their heads during training, and the relevance of single encoder states."""
 
 from __future__ import annotations
 
@@ -18,14 +18,17 @@ from attnlib.models.copier import Copied, Copier
 from attnlib.training.keeping import Keeper, load_own
 
 OFFSETS = {"one before": -1, "on it": 0, "one after": 1}
-"""Where the largest attention is, beside the token to copy."""
+"""Places of the largest attention, relative to the token to copy."""
 
 
 @torch.no_grad()
 def copying_look(
     model: Copier, batch: CopyBatch, shown: CopyBatch | None = None, *, relevance: bool = False
 ) -> dict[str, Tensor]:
-    """How well models copy, and where they look."""
+    """The accuracy, attention and optionally relevance of parallel models, by name.
+
+    With `relevance`, also the numbers of `information`; with `shown`, attention and predictions there.
+    """
     with evaluating(model):
         batch = batch.to(model.embedding.device)
         copied = model(**batch.inputs)
@@ -55,11 +58,12 @@ def _where(alpha: Float[Tensor, "model batch head target source"]) -> dict[str, 
 def state_relevance(
     model: Copier, batch: CopyBatch, copied: Copied | None = None
 ) -> Float[Tensor, "model batch target source"]:
-    r"""Keyword relevance of every source state: the gold id's log-probability with that context alone.
+    r"""Keyword relevance of every source state: the correct id's log-probability with that state as context.
 
     $$\beta_{ts} = \log p(y_t \mid d_t, c = C h_s + b)$$
 
-    (the mean over heads, if there are several); of a model with uniform attention, $\beta^{\mathrm{uf}}$.
+    (the mean over heads, if there are several). In a model with uniform attention, this is the study's
+    $\beta^{\mathrm{uf}}$.
     """
     if model.config.context == "none":
         raise ValueError('without context no state is relevant: context should not be "none"')
@@ -67,7 +71,7 @@ def state_relevance(
         copied = copied or model(**batch.inputs)
         contexts = model.context_of(copied.encoded.states[:, :, None])
         pieces = []
-        for row in range(batch.source.shape[1]):  # one sequence at a time: all pairs of all need not fit
+        for row in range(batch.source.shape[1]):  # one sequence at a time, to save memory
             one = slice(row, row + 1)
             logits = model.next_logits(copied.states[:, one, :, None], contexts[:, one, None])
             gold = batch.predicted[:, one, :, None, None].expand(*logits.shape[:-1], 1)
@@ -78,9 +82,9 @@ def state_relevance(
 def information(
     beta: Float[Tensor, "model batch target source"], batch: CopyBatch
 ) -> dict[str, Float[Tensor, " model"]]:
-    """How much relevance tells of where the symbol to copy stands.
+    """How well relevance locates the symbol to copy: its `auc`, and how often it is `largest` there.
 
-    The end does not count; places where the same symbol stands again are neither right nor wrong.
+    The end token is not evaluated. Other places with the same symbol count as neither right nor wrong.
     """
     others = ~batch.elsewhere[:, :, :-1]
     right = beta.diagonal(dim1=-2, dim2=-1)[:, :, :-1, None]
@@ -94,7 +98,7 @@ def information(
 
 
 class CopyingLooks(Keeper):
-    """A hook that keeps `copying_look` after chosen updates, a file each, so that a killed run loses none."""
+    """A hook that stores `copying_look` after chosen updates, one file each, which a killed run keeps."""
 
     KIND, FOLDER = "look", "looks"
 
@@ -111,7 +115,7 @@ class CopyingLooks(Keeper):
 
     @property
     def cache_key(self) -> Any:
-        """What decides its files."""
+        """The parameters that determine the files' contents."""
         return self.steps, self.batch, self.shown, self.relevance
 
     def paths(self, step: int) -> list[Path]:
@@ -119,20 +123,20 @@ class CopyingLooks(Keeper):
         return [self.home / f"step-{step:08d}.safetensors"]
 
     def look(self, model: Copier) -> dict[str, Tensor]:
-        """What is to be seen of models now."""
+        """The measurements of the models at this moment."""
         return copying_look(model, self.batch, self.shown, relevance=self.relevance)
 
     def write(self, step: int, model: Any) -> None:
-        """Look, and write what was seen."""
+        """Measure the models, and write the file of a step."""
         header = {"kind": self.KIND, "run": self.run, "step": step}
         save_tensors(self.paths(step)[0], self.look(model), header)
 
     def at(self, step: int) -> dict[str, Tensor]:
-        """What was seen at a step."""
+        """The measurements at a step."""
         return load_own(self.paths(step)[0], self.run, kind=self.KIND, step=step)[0]
 
     def curves(self, seeds: Iterable[int]) -> pd.DataFrame:
-        """What was seen over training: columns `seed`, `step`, `n` (sequences), and of `copying_look`."""
+        """Measurements by training step: columns `seed`, `step`, `n` (sequences), those of `copying_look`."""
         seeds, n, tables = list(seeds), self.batch.source.shape[1], []
         for step in self.steps:
             seen = sorted(self.at(step).items())  # a file keeps no order
@@ -145,7 +149,7 @@ class CopyingLooks(Keeper):
         return torch.stack([self.at(step)["alpha"][model, sequence] for step in self.steps])
 
     def written(self, model: int, sequence: int = 0) -> list[list[int]]:
-        """The ids that one model held most probable on one of the sequences shown, over training."""
+        """The most probable ids in one model for one of the sequences shown, over training."""
         return [self.at(step)["predicted"][model, sequence].tolist() for step in self.steps]
 
 
@@ -155,7 +159,7 @@ PREFERENCES = (*OFFSETS, "other symbols", "ahead of both", "beyond place", "rank
 
 @torch.no_grad()
 def head_look(model: Copier, batch: CopyBatch) -> dict[str, Tensor]:
-    """How well models copy, and where each of their heads looks."""
+    """The accuracy of parallel models, and how often each head attends most to the token to copy."""
     with evaluating(model):
         batch = batch.to(next(model.parameters()).device)
         copied = model(**batch.inputs)
@@ -166,22 +170,22 @@ def head_look(model: Copier, batch: CopyBatch) -> dict[str, Tensor]:
 
 
 class HeadLooks(CopyingLooks):
-    """A hook that keeps `head_look` at chosen steps of training, a file each: see `CopyingLooks`."""
+    """A hook that stores `head_look` at chosen steps of training, one file each: see `CopyingLooks`."""
 
     KIND, FOLDER = "look at heads", "looks"
 
     def look(self, model: Copier) -> dict[str, Tensor]:
-        """What is to be seen of models and their heads now."""
+        """The measurements of the models and their heads at this moment."""
         return head_look(model, self.batch)
 
 
 @torch.no_grad()
 def initial_preference(model: Copier, batch: CopyBatch, heads: Sequence[int]) -> pd.DataFrame:
-    """How much heads prefer the token to copy before they learn anything: the columns `PREFERENCES`.
+    """The attention of untrained heads on the token to copy and on others: the columns `PREFERENCES`.
 
-    Means are over sequences and places that have a token on either side of the one to copy. "ahead of both"
-    is attention on it less the mean of its neighbours', "beyond place" less what other queries give its
-    place; "rank" is the share of other tokens with less attention.
+    Means are over sequences and over places with a neighbour on either side. "ahead of both" is attention on
+    the token to copy minus the mean of its two neighbours; "beyond place" is the same attention minus what
+    other queries give to that place; "rank" is the share of other tokens with less attention (ties: half).
     """
     with evaluating(model):
         alpha = model(**batch.to(next(model.parameters()).device).inputs).alpha[:, :, 0]

@@ -24,14 +24,14 @@ CHAPTER = "sequence_copying"
 QUOTED = dict(zip(AT_SIZE, ("good", "bad", "good after good", "good after bad", "told"), strict=True)) | {
     "learned, several heads": "several"
 }
-"""What the text calls the metrics of heads at the paper's size."""
+"""The names in the text for the metrics of heads at the paper's size."""
 
 KINDS = {"all bad": " bad", "one good": " good", "random": "graded"}
-"""What the text calls models of several heads, and how the name of their task ends."""
+"""The names in the text for models of several heads, and the ending of their task's name."""
 
 
 def tell_study(study: pd.DataFrame) -> None:
-    """How many seeds learn each task at the paper's size, beside the paper's number, and the KTIW signal."""
+    """Tell how many seeds learn each task at the paper's size, the paper's number, and the KTIW signal."""
     learned = study[study["metric"] == "learned"].astype({"count": int})
     tell(learned, "study, {task} by {budget:.0f}", of="count")
     tell({"study, seeds": int(learned["n"].max())})
@@ -50,7 +50,7 @@ def tell_study(study: pd.DataFrame) -> None:
 
 
 def tell_longer(kept: pd.DataFrame) -> None:
-    """How many seeds learn permutations at the paper's size if they are trained for longer."""
+    """Tell how many seeds learn permutations at the paper's size if they are trained for longer."""
     longer = kept[kept["setting"].str.startswith(LONGER) & kept["metric"].eq("learned")]
     longer = longer[longer["task"] == HARD].astype({"count": int})
     tell(longer.drop_duplicates("budget"), "longer, {task} by {budget:.0f}", of="count")
@@ -58,7 +58,7 @@ def tell_longer(kept: pd.DataFrame) -> None:
 
 
 def tell_heads_at_size() -> None:
-    """How heads are graded at the paper's size on two bases, and which measure predicts good ones."""
+    """Tell how heads are graded at the paper's size on two bases, and which measure predicts good ones."""
     for base in (0, 2):
         rows = came_with_the_book(CHAPTER, heads_hidden=SIZE, heads_base=base)
         rows = rows[rows["metric"].isin(QUOTED)].replace({"metric": QUOTED})
@@ -68,7 +68,7 @@ def tell_heads_at_size() -> None:
 
 
 def tell_bases(kept: pd.DataFrame) -> None:
-    """Means over five bases: what predicts good heads, whether they stay good, and one among bad ones."""
+    """Tell means over five bases: what predicts good heads, whether they stay good, one among bad ones."""
     means = over_bases(of_bases(kept)).rename_axis("asked").reset_index()
     predicted = one_number(means, asked=OF_BASES["AUC of beyond place, good against bad"])
     tell_in_words({"bases, beyond place": predicted})
@@ -78,7 +78,7 @@ def tell_bases(kept: pd.DataFrame) -> None:
 
 
 def tell_several_heads(p: CopyingHeads, found: HeadResults) -> None:
-    """How models with several heads are trained in this run, and how many of them learn, by kind."""
+    """Tell how models with several heads are trained in this run, and how many of them learn, by kind."""
     tell(
         {"base": p.heads_base, "together": p.heads_together, "together_steps": p.together_steps}, "heads, {}"
     )
@@ -89,7 +89,7 @@ def tell_several_heads(p: CopyingHeads, found: HeadResults) -> None:
 
 
 def tell_exercises() -> None:
-    """What the solutions quote: of runs of this page's size, and of models with uniform attention."""
+    """Tell what the solutions quote: of runs of this page's size, and of models with uniform attention."""
     here = came_with_the_book(CHAPTER, precision="float32", steps=200, length=20)
     others = {"repeated": "20 of 20, repeated", "two more": "20 of 22"}
     starts = {f"start {steps}": f"permutations of 20, after {steps} steps of 20 of 30" for steps in (10, 20)}

@@ -33,16 +33,16 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "both directions": {"bidirectional": True},
     "without context": {"context": "none"},
 }
-"""How else models of the hard and the easy task can be made."""
+"""Variants of the models of the hard and the easy task."""
 
 
 @dataclass(frozen=True)
 class CopyRun(Run):
-    """Some seeds of one task, side by side in one model; `context` and `bidirectional` as in `CopierConfig`.
+    """Models of one task and several seeds, trained in parallel; further fields are as in `CopierConfig`.
 
     Attributes:
-        group: what the runs of other seeds share: what these models are, in words.
-        after: steps of the task with more symbols whose weights these models begin with; 0: their own.
+        group: the kind of model in words, which runs of other seeds share.
+        after: steps on the easy task before these models' training; 0: they begin with random weights.
     """
 
     task: Copying
@@ -100,14 +100,14 @@ class SequenceCopying(CopyingHeads):
 
     @property
     def label(self) -> str:
-        """The task that is hard."""
+        """The name of the hard task."""
         return f"{self.length}-of-{self.symbols}"
 
     # ---- tasks and runs ------------------------------------------------------------------------------
 
     @property
     def hard(self) -> Copying:
-        """The task in which all symbols are in every sequence (if there are as many as places)."""
+        """The task in which every sequence contains all symbols (if there are as many symbols as places)."""
         return Copying(self.length, self.symbols)
 
     @property
@@ -122,12 +122,12 @@ class SequenceCopying(CopyingHeads):
 
     @property
     def doses(self) -> list[Copying]:
-        """Tasks of ever more symbols, from the hard one to the easy one."""
+        """Tasks with an increasing number of symbols, from the hard one to the easy one."""
         return [self.hard, *(Copying(self.length, m) for m in self.between), self.easy]
 
     @property
     def roomy(self) -> Copying:
-        """The hard task with the ids of the easy one, so that a model of that one can go on with it."""
+        """The hard task with the easy one's vocabulary, so that models of the easy task can learn it."""
         return replace(self.hard, room=self.more_symbols)
 
     def runs(self) -> list[CopyRun]:
@@ -149,16 +149,16 @@ class SequenceCopying(CopyingHeads):
 
     @property
     def groups(self) -> list[str]:
-        """What the models of the runs are, each once."""
+        """The kinds of models, each once."""
         return list(dict.fromkeys(run.group for run in self.runs()))
 
     @property
     def control(self) -> str:
-        """What the models of the hard task are called that have room for more symbols, and no head start."""
+        """The name of the hard task's models with the larger vocabulary and no head start."""
         return f"{self.hard.name}, no head start"
 
     def head_start(self, after: int) -> str:
-        """What the models of the hard task are called that begin with so many steps of the easy one."""
+        """The name of the hard task's models that begin with `after` steps of the easy task."""
         return f"{self.hard.name}, after {after} steps of {self.easy.name}"
 
     def _run(self, task: Copying, group: str, steps: int, **how: Any) -> CopyRun:
@@ -172,7 +172,7 @@ class SequenceCopying(CopyingHeads):
     # ---- models --------------------------------------------------------------------------------------
 
     def setup(self, run: CopyRun | HeadRun) -> Setup:
-        """Models of a task side by side, and sequences without end."""
+        """Parallel models of a task, and an endless supply of sequences."""
         if isinstance(run, HeadRun):
             return self.head_setup(run)
         config = CopierConfig(
@@ -194,7 +194,7 @@ class SequenceCopying(CopyingHeads):
         return Setup(model, batches, copying_loss, plan, [looked_at], copying_scores, hooks)
 
     def _begun(self, run: CopyRun) -> Copier:
-        """The same seeds' models of the easy task, as they were after some steps."""
+        """The models of the same seeds after `run.after` steps of the easy task."""
         easy = self._stack(self._run(self.easy, self.easy.name, self.steps), run.seeds)
         if easy.name not in self.trained:
             self.train(easy, progress=False)
@@ -202,17 +202,17 @@ class SequenceCopying(CopyingHeads):
 
     @property
     def shown(self) -> Int64[np.ndarray, "1 1 length"]:
-        """A sequence of the hard task, which may occur in all the others, too."""
+        """A sequence of the hard task, which is possible in all other tasks, too."""
         return self.hard.sequences(1, np.random.default_rng(UNSEEN))[None]
 
     def moments(self, steps: int) -> tuple[int, ...]:
-        """When models are looked at, as updates made."""
+        """The numbers of updates after which models are examined."""
         return checkpoint_steps(steps, self.every, (0,))
 
     # ---- what was seen -------------------------------------------------------------------------------
 
     def looks(self, group: str) -> list[tuple[CopyRun, CopyingLooks]]:
-        """What was seen of the trained models of a group, stack by stack."""
+        """The stored measurements of a group's trained models, stack by stack of parallel models."""
         found = [each for each in self.trained.values() if getattr(each.run, "group", None) == group]
         if not found:
             there = dict.fromkeys(getattr(each.run, "group", "") for each in self.trained.values())
@@ -220,21 +220,21 @@ class SequenceCopying(CopyingHeads):
         return [(each.run, each.hooks[0]) for each in found]  # type: ignore[misc]
 
     def curves(self, *groups: str) -> pd.DataFrame:
-        """What was seen over training: a row per group (column `task`), seed and step; see `copying_look`."""
+        """Measurements over training (see `copying_look`): a row per group (column `task`), seed and step."""
         tables = [
             looks.curves(run.seeds).assign(task=group) for group in groups for run, looks in self.looks(group)
         ]
         return pd.concat(tables, ignore_index=True)
 
     def learning(self, curves: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-        """When seeds learn (`learned_at`), how many learn in time (`shares_learned`), and the KTIW signal."""
+        """The tables of `learned_at` and `shares_learned`, and the KTIW signal under uniform attention."""
         times = learned_at(curves, self.learned)
         even = {f"{task.name}, uniform": task.name for task in [*self.doses, self.repeated]}
         hints = curves_over_seeds(curves[curves["task"].isin(even)], ["auc", "largest"])
         return times, shares_learned(times, self.budgets), hints.replace({"task": even})
 
     def explored(self, models: Sequence[tuple[str, int]]) -> dict[str, Any]:
-        """One sequence in several models over training, as the explorer takes it: maps side by side."""
+        """The explorer's data of one sequence in several models over training."""
         scores, written = {}, {}
         for group, seed in models:
             run, looks = next(each for each in self.looks(group) if seed in each[0].seeds)
@@ -251,13 +251,13 @@ class SequenceCopying(CopyingHeads):
         return " ".join(marks.get(i, str(i)) for i in ids)
 
     def with_head_start(self, times: pd.DataFrame) -> pd.DataFrame:
-        """When models of the hard task learned (see `learned_at`), the head start's steps counted."""
+        """When models of the hard task learned (see `learned_at`), including the steps of the head start."""
         before = {self.control: 0} | {self.head_start(after): after for after in self.head_starts}
         there = times[times["task"].isin(before)]
         return there.assign(step=there["step"] + there["task"].map(before).astype(int))
 
     def dose_response(self, shares: pd.DataFrame, times: pd.DataFrame, hints: pd.DataFrame) -> pd.DataFrame:
-        """The KTIW signal of each number of symbols, early on, and how many seeds learn it in time."""
+        """The early KTIW signal for each number of symbols, and the share of seeds that learn in time."""
         at = hints[(hints["metric"] == "auc") & (hints["step"] == self.early)].set_index("task")
         within = shares[shares["budget"] == self.budgets[0]].set_index("task")
         half, rows = median_steps(times).set_index("task")["value"], []
@@ -269,7 +269,7 @@ class SequenceCopying(CopyingHeads):
         return pd.DataFrame(rows)
 
     def rows(self, shares: pd.DataFrame, times: pd.DataFrame, hints: pd.DataFrame) -> pd.DataFrame:
-        """What is recorded: shares that learn, their differences, median steps, KTIW signals."""
+        """The rows to record: shares that learn, their differences, median steps, KTIW signals."""
         main = [self.hard.name, self.easy.name, self.repeated.name]
         counts = shares.assign(metric="learned")
         apart = differences_learned(shares[shares["task"].isin(main)], self.hard.name)
@@ -281,7 +281,7 @@ class SequenceCopying(CopyingHeads):
         return found[found["value"].abs() < float("inf")].assign(setting=self.setting)
 
     def all_rows(self, curves: pd.DataFrame, heads: HeadResults) -> pd.DataFrame:
-        """All that is recorded: of models of every group, and of heads."""
+        """All rows to record: of models of every group, and of heads."""
         times, shares, hints = self.learning(curves)
         of_heads = heads.rows().assign(setting=self.heads_setting)
         return pd.concat([self.rows(shares, times, hints), of_heads], ignore_index=True)

@@ -1,6 +1,6 @@
-"""The chapter's tables: how many seeds learn, and when; which heads are good, and whether that shows before.
+"""The chapter's tables: how many seeds learn, and when; which heads are good, and what predicts it.
 
-Counts have exact intervals; times may be censored.
+Intervals of counts are exact. A seed that has not learned by the last step has a censored time.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from book.chapters.copying.measures import PREFERENCES
 def cooccurrence(
     tasks: Mapping[str, int], length: int
 ) -> tuple[Float[np.ndarray, "input output"], list[str]]:
-    """How often the output of a copying task contains a symbol, given a symbol of the input; a name per row.
+    """How often a copying task's output contains a symbol, given a symbol of the input; and the rows' names.
 
     Args:
-        tasks: how many symbols a task has, by its name; every sequence has `length` different ones.
-        length: of the sequences.
+        tasks: the number of symbols of each task, by its name.
+        length: the length of the sequences, all of whose symbols differ.
     """
     often, names, outputs = [], [], range(1, max(tasks.values()) + 1)
     for task, symbols in tasks.items():
@@ -45,7 +45,7 @@ def cooccurrence(
 
 
 def learned_at(curves: pd.DataFrame, threshold: float) -> pd.DataFrame:
-    """When each seed of each task had learned."""
+    """The first step with an accuracy of `threshold` by task and seed; the last step if there is none."""
     rows = []
     for (task, seed), curve in curves.groupby(["task", "seed"], sort=False):
         there = curve.loc[curve["accuracy"] >= threshold, "step"]
@@ -55,7 +55,7 @@ def learned_at(curves: pd.DataFrame, threshold: float) -> pd.DataFrame:
 
 
 def shares_learned(times: pd.DataFrame, budgets: Sequence[int]) -> pd.DataFrame:
-    """The share of seeds that had learned within so many steps, with Clopper and Pearson's exact interval."""
+    """The share of seeds that learned within each budget, with Clopper and Pearson's exact interval."""
     rows = []
     for (task, group), budget in itertools.product(times.groupby("task", sort=False), budgets):
         if not group["learned"].all() and group.loc[~group["learned"], "step"].min() < budget:
@@ -67,9 +67,9 @@ def shares_learned(times: pd.DataFrame, budgets: Sequence[int]) -> pd.DataFrame:
 
 
 def differences_learned(shares: pd.DataFrame, reference: str) -> pd.DataFrame:
-    """By how much the shares of other tasks differ from that of one, budget by budget.
+    """The shares of other tasks minus that of a reference task, budget by budget.
 
-    The p is Barnard's, two-sided: unconditional, since how many of the seeds learn is not fixed.
+    The p-value is that of Barnard's unconditional test (two-sided): the number that learn is not fixed.
     """
     rows = []
     for budget, group in shares.groupby("budget"):
@@ -79,7 +79,7 @@ def differences_learned(shares: pd.DataFrame, reference: str) -> pd.DataFrame:
         (c0,), (n0,), others = group.loc[its, "count"], group.loc[its, "n"], group[~its]
         for task, c1, n1 in zip(others["task"], others["count"], others["n"], strict=True):
             low, high = confint_proportions_2indep(c1, n1, c0, n0, compare="diff", method="newcomb")
-            # all or none of both: there is nothing to tell apart
+            # all or none of both learned: no difference to test
             same = c0 + c1 in (0, n0 + n1)
             p = 1.0 if same else stats.barnard_exact([[c1, c0], [n1 - c1, n0 - c0]]).pvalue
             found = {"value": c1 / n1 - c0 / n0, "low": low, "high": high, "n": n0 + n1, "p": p}
@@ -107,10 +107,10 @@ def not_yet_learned(times: pd.DataFrame) -> pd.DataFrame:
 
 
 def median_steps(times: pd.DataFrame) -> pd.DataFrame:
-    """After how many steps half of the seeds have learned, with its interval; infinite where they never do.
+    """The median number of steps until a seed has learned, with its interval; infinite if half never do.
 
-    Where less than half becomes nearly all in one step, the interval is that step alone: the test that is
-    inverted refuses every other.
+    Where the share rises from less than half to nearly all in one step, the interval is that step alone: the
+    inverted test rejects every other step.
 
     Source:
         Brookmeyer and Crowley 1982, with the complementary log-log transform: statsmodels' `quantile_ci`.
@@ -129,7 +129,7 @@ def median_steps(times: pd.DataFrame) -> pd.DataFrame:
 
 
 def log_rank(times: pd.DataFrame, tasks: tuple[str, str]) -> float:
-    """The p of the log-rank test of when seeds of two tasks learn; 1 where no times are to be told apart."""
+    """The p-value of the log-rank test of two tasks' learning times; 1 without a difference to test."""
     both = times[times["task"].isin(tasks)]
     if not both["learned"].any() or (both["learned"].all() and both["step"].nunique() == 1):
         return 1.0
@@ -153,14 +153,14 @@ def medians_by_task(times: pd.DataFrame, metric: str = "median step") -> pd.Data
 
 
 def medians_by_start(times: pd.DataFrame, control: str) -> pd.DataFrame:
-    """The same after every head start, and the p of the log-rank test against the models without one."""
+    """The median steps after every head start, and the log-rank test's p against the models without one."""
     medians = medians_by_task(times, "median step, all counted").rename_axis("start")
     ranks = [float("nan") if task == control else log_rank(times, (control, task)) for task in medians.index]
     return medians.assign(log_rank=ranks)
 
 
 def dose_table(doses: pd.DataFrame, early: int, budget: int) -> pd.DataFrame:
-    """Points of `dose_response` under the names of the page; NaN where fewer than half of the seeds learn."""
+    """The points of `dose_response` under the page's names; NaN where fewer than half of the seeds learn."""
     said = {
         "name": "symbols",
         "x": f"KTIW signal at step {early}",
@@ -197,15 +197,15 @@ def curves_over_seeds(curves: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFr
 GOOD, BAD, NEITHER, OPEN = "good", "bad", "neither", "open"
 
 GOOD_ABOVE, BAD_BELOW = 0.95, 0.6
-"""The study's bounds: of the accuracy at any look, and of that at the end (Snell et al. 2021, section 5.2,
-and the authors' multihead.py)."""
+"""The study's bounds: on the accuracy at any evaluation, and on that at the end (Snell et al. 2021,
+section 5.2, and the authors' multihead.py)."""
 
 ORDERS = 3
-"""Runs that grade a head: they differ in the order of the data alone."""
+"""The number of runs that grade a head, which differ only in the order of the data."""
 
 
 def run_grades(curves: pd.DataFrame) -> pd.DataFrame:
-    """The grade of every run of a head: good if ever above `GOOD_ABOVE`, bad if at last below `BAD_BELOW`."""
+    """The grade of every run: good if ever above `GOOD_ABOVE`, else bad if below `BAD_BELOW` at the end."""
     rows = []
     for (head, order), curve in curves.groupby(["head", "order"]):
         accuracy = curve.sort_values("step")["accuracy"]
@@ -215,7 +215,7 @@ def run_grades(curves: pd.DataFrame) -> pd.DataFrame:
 
 
 def head_grades(runs: pd.DataFrame) -> pd.DataFrame:
-    """The grade of every head: that of its runs if they all have the same, which is good or bad."""
+    """The grade of every head: good or bad if all its runs are, but open with fewer than `ORDERS` runs."""
     rows = []
     for head, part in runs.groupby("head"):
         found = set(part["grade"])
@@ -227,10 +227,10 @@ def head_grades(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def grade_shares(runs: pd.DataFrame, heads: pd.DataFrame) -> pd.DataFrame:
-    """How many heads are good and bad, and how much a head's first run says of its second.
+    """The shares of good and bad heads, and of second runs with the same grade as the head's first run.
 
-    Second runs are compared with each other, after good and after bad first ones: their order of the data may
-    be kinder to all heads than that of first runs.
+    Second runs are compared with each other, after good and after bad first runs, since their order of the
+    data may be easier for all heads than that of the first runs.
     """
     first, second = (runs[runs["order"] == order].set_index("head")["grade"] for order in (0, 1))
     groups = {"heads": heads["grade"]}
@@ -246,11 +246,11 @@ def grade_shares(runs: pd.DataFrame, heads: pd.DataFrame) -> pd.DataFrame:
 
 
 def auc(higher: ArrayLike, lower: ArrayLike) -> Estimate:
-    r"""How often a number of one group is above one of another: the area under the ROC curve.
+    r"""The area under the ROC curve: how often a number of one group exceeds one of the other.
 
     $$\theta = P(x > y) + \tfrac{1}{2} P(x = y)$$
 
-    The 95 % interval keeps to 0 and 1, and has a width also where the groups do not overlap.
+    The 95 % interval stays between 0 and 1, and is not a point even where the groups do not overlap.
 
     Source:
         Newcombe 2006, *Confidence intervals for an effect size measure based on the Mann-Whitney statistic.
@@ -266,14 +266,14 @@ def auc(higher: ArrayLike, lower: ArrayLike) -> Estimate:
         spread = 1 + middle * (1 - theta) / (2 - theta) + middle * theta / (1 + theta)
         return (value - theta) ** 2 - z**2 * theta * (1 - theta) * spread / (len(x) * len(y))
 
-    near = 1e-9  # at 0 and 1 the variance is 0, too: those roots are not meant
+    near = 1e-9  # exclude the spurious roots at 0 and 1, where the variance is 0
     low = 0.0 if value == 0 else optimize.brentq(beyond, 0, value * (1 - near))
     high = 1.0 if value == 1 else optimize.brentq(beyond, value + (1 - value) * near, 1)
     return Estimate(value, float(low), float(high), len(x) + len(y))
 
 
 def predictions(numbers: pd.DataFrame, heads: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
-    """Whether numbers known before training tell good heads from others."""
+    """The AUC with which each metric before training separates good heads from bad and from all others."""
     table = numbers.merge(heads, on="head")
     good = table[table["grade"] == GOOD]
     rest = {"bad": table[table["grade"] == BAD], "not good": table[table["grade"] != GOOD]}
@@ -288,7 +288,7 @@ def predictions(numbers: pd.DataFrame, heads: pd.DataFrame, metrics: Sequence[st
 
 
 def pairs_learned(times: pd.DataFrame, budget: int) -> pd.DataFrame:
-    """Of every two kinds of models: by how much more of one learn, and whether they learn at other times."""
+    """For every pair of kinds of models: the difference of the shares that learn, and the log-rank test."""
     shares = shares_learned(times, [budget])
     kinds, tables = list(dict.fromkeys(shares["task"])), []
     for place, than in enumerate(kinds[:-1]):
@@ -304,7 +304,7 @@ def pairs_learned(times: pd.DataFrame, budget: int) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Graded:
-    """Heads, and how models with one of them learned, as `run_grades` and `head_grades` grade them.
+    """Graded heads: the learning curves of models with one head, and the grades of runs and heads.
 
     Attributes:
         curves: columns `head`, `order`, `step`, `n` and `accuracy`.
@@ -331,8 +331,8 @@ class Graded:
     def over_training(self) -> pd.DataFrame:
         """The mean accuracy of the heads of each grade over training, with Student's interval over heads.
 
-        Columns `task` (how many heads, of which grade), `metric`, `step`, `value`, `low`, `high` and `n`. A
-        head's own is the mean of its runs.
+        Columns `task` (how many heads, of which grade), `metric`, `step`, `value`, `low`, `high` and `n`. The
+        accuracy of a head is the mean of its runs.
         """
         if not len(self.heads):
             return pd.DataFrame()
@@ -356,7 +356,7 @@ OF_BASES = {
     "learned, several heads, less 4 bad": "learned: 1 good of 4, minus 4 bad",
     "the good head leads": "the good head leads",
 }
-"""What is asked of every base, by the metric of a record."""
+"""The quantities reported for every base, by the metric of a record."""
 
 AT_SIZE = {
     "good, share of heads": "good heads",
@@ -365,7 +365,7 @@ AT_SIZE = {
     SECOND.format("bad"): OF_BASES[SECOND.format("bad")],
     "AUC of beyond place, good against not good": "AUC: good against all others",
 }
-"""What is asked of bases of the study's own size, where hardly any head is bad."""
+"""The quantities reported for bases of the study's own size, where hardly any head is bad."""
 
 SIZE = 256
 """Size of the hidden states of the study's own models."""
@@ -375,11 +375,11 @@ STAYS_GOOD = "stays good"
 """How much more often a second run is good after a good first one than after a bad one."""
 
 DIFFERENCES = (STAYS_GOOD, OF_BASES["learned, several heads, less 4 bad"])
-"""Of what is asked of bases, those that are no shares."""
+"""The quantities in `OF_BASES` and beside them that are differences, not shares."""
 
 
 def of_bases(rows: pd.DataFrame, hidden: int = 32, asked: Mapping[str, str] = OF_BASES) -> pd.DataFrame:
-    """What the records of one size, by default the chapter's own, say of heads, base by base."""
+    """The recorded quantities on heads of one size (by default the chapter's own), base by base."""
     rows = rows.reindex(columns=["setting", "task", "metric", *Estimate._fields])
     base = rows["setting"].astype(str).str.extract(rf"hidden {hidden},.*base (\d+)\b")[0]
     kind = rows["task"].isin(["heads", "3 bad, 1 good"])
@@ -389,7 +389,7 @@ def of_bases(rows: pd.DataFrame, hidden: int = 32, asked: Mapping[str, str] = OF
 
 
 def over_bases(found: pd.DataFrame) -> pd.DataFrame:
-    """Means over bases with Student's interval over them, each of which is a draw of all but the heads."""
+    """Means over bases with Student's interval; each base is a random draw of all weights but the heads'."""
     wide = found.pivot(index="base", columns="asked", values="value").reindex(columns=[*OF_BASES.values()])
     good, bad = (OF_BASES[SECOND.format(first)] for first in ("good", "bad"))
     wide = wide.assign(**{STAYS_GOOD: wide[good] - wide[bad]})
@@ -403,13 +403,14 @@ def over_bases(found: pd.DataFrame) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class HeadResults:
-    """Heads, what they preferred before training, and models of several of them.
+    """Graded heads, their attention before training, and models with several heads.
 
     Attributes:
-        together: of models of several heads, columns `task`, `seed`, `step` and `accuracy`.
-        times: of the same; see `learned_at`.
-        leads: in what share of models with one good head that one looks at the right place most.
-        budget: steps of models of several heads.
+        preferences: see `initial_preference`.
+        together: the accuracy of models with several heads: columns `task`, `seed`, `step` and `accuracy`.
+        times: when these models learned; see `learned_at`.
+        leads: the share of models with one good head in which it leads; see `CopyingHeads.found_by_good`.
+        budget: the training steps of these models.
     """
 
     graded: Graded
@@ -426,7 +427,7 @@ class HeadResults:
 
     @cached_property
     def predicted(self) -> pd.DataFrame:
-        """Whether preferences tell good heads from others: see `predictions`."""
+        """How well attention before training separates good heads from others: see `predictions`."""
         return predictions(self.preferences, self.graded.heads, PREFERENCES)
 
     @cached_property
@@ -445,11 +446,11 @@ class HeadResults:
 
     @cached_property
     def pairs(self) -> pd.DataFrame:
-        """Of every two kinds of models of several heads, how they differ: see `pairs_learned`."""
+        """The differences between every two kinds of models with several heads: see `pairs_learned`."""
         return pairs_learned(self.times, self.budget) if len(self.times) else pd.DataFrame()
 
     def rows(self) -> pd.DataFrame:
-        """What is recorded, all with intervals; a median that is never reached has no row."""
+        """The rows to record, all with intervals; a median that is never reached has no row."""
         share = self.shares["grade"] + ", share of " + self.shares["metric"]
         auc = "AUC of " + self.predicted["metric"] + ", good against " + self.predicted["against"]
         of_heads = (self.shares.assign(metric=share), self.predicted.assign(metric=auc))

@@ -1,4 +1,4 @@
-"""What is claimed of tests of faithfulness, and of rollout, where the sources are known."""
+"""Claims on faithfulness metrics, and on rollout, for models with ground truth."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ from book.chapters.findings.finding import Claim, NotRunError, Outcome, fraction
 from book.chapters.findings.rules import above, ahead
 
 ENOUGH = 0.7
-"""A tau with the ground truth from which on a metric is said to rank measures as they do."""
+"""Kendall's tau above which a metric is said to rank measures as the ground truth does."""
 
 
 def truth_comes_first(rows: pd.DataFrame) -> Outcome:
-    """The share of measures that the usual metric ranks before the sources themselves, over settings."""
+    """The share of measures that the standard metric ranks before the ground truth, over settings."""
     kept = _kept(rows)
     complete = len(kept.before) > 0
     by_setting = kept.before if complete else kept.by_setting_of("above")
@@ -60,7 +60,7 @@ def truth_comes_first(rows: pd.DataFrame) -> Outcome:
 
 
 def ranks_as_the_known_answers(rows: pd.DataFrame) -> Outcome:
-    """Tau of the standard metric's ranking with that by the ground truth, the mean over settings."""
+    """Kendall's tau of the rankings by the standard metric and by ground truth, the mean over settings."""
     kept = _kept(rows)
     taus = kept.by_setting_of("tau")
     usual = estimate(there(taus[taus["protocol"].eq(TODAY)])["value"])
@@ -76,7 +76,7 @@ def ranks_as_the_known_answers(rows: pd.DataFrame) -> Outcome:
 
 
 def chosen_is_better(rows: pd.DataFrame) -> Outcome:
-    """How much more tau the chosen metric has, in settings that neither chose it nor told heads."""
+    """The gain in tau of the selected metric, in settings without supervised heads that did not choose it."""
     kept = _kept(rows)
     lead, everywhere = (one(ahead_of_usual(kept), settings=name) for name in (FREE, "all"))
     return Outcome(
@@ -89,7 +89,7 @@ def chosen_is_better(rows: pd.DataFrame) -> Outcome:
 
 
 def came_out(words: str, rows: pd.DataFrame) -> Outcome:
-    """How much more tau one metric has than another, setting by setting, as was predicted."""
+    """The gain in tau of one metric over another, paired by setting, for the prediction `words`."""
     found = one(widest(there(rows)), run=ALL, metric=f"expected: {words}")
     return Outcome(
         ahead(found, MARGIN),
@@ -99,7 +99,7 @@ def came_out(words: str, rows: pd.DataFrame) -> Outcome:
 
 
 def finds_what_is_needed(rows: pd.DataFrame) -> Outcome:
-    """Rollout's plausibility without supervised heads, of questions answered rightly, in distribution."""
+    """Rollout's plausibility without supervised heads, on correctly answered questions in distribution."""
     told, free = _by_known_answers(rows)
     rollout = _of(free, ROLLOUT)
     best = there(free).groupby("method")["value"].mean().idxmax()
@@ -115,25 +115,25 @@ def finds_what_is_needed(rows: pd.DataFrame) -> Outcome:
 
 
 def finds_more_than_raw_attention(rows: pd.DataFrame) -> Outcome:
-    """How much more plausible rollout is than the last layer's attention, of the same questions."""
+    """The lead in plausibility of rollout over the last layer's attention, on the same questions."""
     return more_than_raw_attention(*_by_known_answers(rows))
 
 
 def finds_as_much_as_any(rows: pd.DataFrame) -> Outcome:
-    """How much more plausible than rollout the measure is that the other settings put first."""
+    """The lead in plausibility over rollout of the measure that the other settings rank first."""
     _, free = _by_known_answers(rows)
     return as_much_as_any(free)
 
 
 def used_more_than_raw_attention(rows: pd.DataFrame) -> Outcome:
-    """How much more rollout gets than the last layer's attention by the chosen metric, where that works."""
+    """The lead of rollout over the last layer's attention by the chosen metric, where the metric works."""
     free, out = _by_the_metric(rows)
     found = more_than_raw_attention(free[:0], free)
     return found._replace(result="Lead, on a scale from noise (0) to the ground truth (1)", more=out)
 
 
 def used_as_much_as_any(rows: pd.DataFrame) -> Outcome:
-    """How much more than rollout the measure gets that the other settings put first, by the same metric."""
+    """The lead over rollout, by the same metric, of the measure that the other settings rank first."""
     free, out = _by_the_metric(rows)
     gets = f"Rollout gets {fraction(_of(free, ROLLOUT))} of the way from noise to the ground truth. {out}"
     return as_much_as_any(free)._replace(more=gets)
@@ -147,14 +147,14 @@ def _kept(rows: pd.DataFrame) -> Kept:
 
 
 def _by_known_answers(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Plausibility by setting and measure: where heads were told where to look, and elsewhere."""
+    """Plausibility by setting and measure: settings with compiled or supervised heads, and the others."""
     measured = there(_kept(rows).measured[KNOWN])
     told = were_told(measured["setting"])
     return measured[told], there(measured[~told])
 
 
 def _by_the_metric(rows: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """What measures get by the chosen metric in free settings that it works in; and a word on others."""
+    """Measures' numbers by the chosen metric in free settings where it works, and a note on its failures."""
     kept = _kept(rows)
     measured = there(kept.measured.get(CHOSEN, pd.DataFrame()))
     fails = kept.failed[CHOSEN]

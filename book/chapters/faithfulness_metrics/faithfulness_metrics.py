@@ -1,4 +1,4 @@
-"""The chapter that holds protocols of faithfulness against models whose sources are known."""
+"""The chapter that tests faithfulness metrics (*protocols*) on models with ground truth."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ from book.chapters.faithfulness_metrics.predictions import RECORDED_SETTINGS
 from book.chapters.parameters import Count, Different, Text, among
 
 Cases = dict[tuple[str, int], Case]
-"""By setting and seed."""
+"""Setting and seed -> the model with its questions."""
 
 Scores = dict[tuple[str, int], dict[str, Float[Tensor, "item token"]]]
-"""What measures say of the questions of these, by name."""
+"""Setting and seed -> measure -> its scores of the questions."""
 
 BEYOND = {"carry": carry, "needles": needles, "roar": roar}
-"""Parts with a module of their own: what metrics say, and what was expected."""
+"""Further experiments with a module of their own, each with a function `rated` and predictions."""
 
 PARTS = ("apart", *BEYOND)
-"""What else can be asked."""
+"""The further experiments that the parameter `parts` can name."""
 
 SettingName = Annotated[str, among((*RECORDED_SETTINGS, *FURTHER))]
 RetrainedName = Annotated[str, among(RETRAINED)]
@@ -61,7 +61,7 @@ APART: dict[str, Callable[[Questions], Bool[Tensor, " item"]]] = {
     "out of distribution": lambda q: q.right & ~q.in_distribution,
     "answered wrongly": lambda q: ~q.right,
 }
-"""Questions that a metric is not to be held by, apart: which they are."""
+"""Kinds of questions that are evaluated apart -> the mask of a kind; metrics are not selected on them."""
 
 BLIND = "hist, compiled"
 """The program whose sources carry no value: see `FaithfulnessMetrics.blind_spot`."""
@@ -100,7 +100,7 @@ class FaithfulnessMetrics(Chapter):
 
     @property
     def label(self) -> str:
-        """How many settings and protocols."""
+        """The numbers of settings and of protocols."""
         return f"{len(self.settings)}-settings-{len(self.asked_for)}-protocols"
 
     @property
@@ -116,10 +116,10 @@ class FaithfulnessMetrics(Chapter):
         """The measures that are rated: `ASKED`, unless some are named."""
         return self.methods or [*ASKED]
 
-    # ---- what is asked, and what measures and metrics say ---------------------------------------------
+    # ---- questions, scores of measures, and numbers of metrics ---------------------------------------
 
     def _case(self, setting: Setting, seed: int) -> Case:
-        """A model, and the questions in distribution that it answers rightly."""
+        """A model, and the questions in distribution that it answers correctly."""
         model, questions = setting.make(self, seed, others=self.others)
         known = questions.where(questions.right & questions.in_distribution)
         if len(known) < 2:
@@ -136,13 +136,13 @@ class FaithfulnessMetrics(Chapter):
         return {(name, seed): self._case(SETTINGS[name], seed) for name, seed in shown}
 
     def retrained_cases(self, progress: bool = True) -> Cases:
-        """A model of each of the settings that is to be `retrained`, with keys hidden, with its questions."""
+        """A model of each setting in `retrained`, trained with hidden keys, with its questions."""
         both = [name for name in self.retrained if name in self.settings]
         shown = bar(both, shown=progress, desc="trained again", unit="model")
         return {(name, 0): self._case(keys_hidden(name), 0) for name in shown}
 
     def cases_apart(self, kind: str, cases: Cases, progress: bool = True) -> Cases:
-        """The questions of one kind of `APART` to the same models, where there are enough of them."""
+        """The same models with the questions of one kind of `APART`, if there are at least `FEWEST`."""
         found = Cases()
         for name, seed in bar(cases, shown=progress, desc=kind, unit="model"):
             _, questions = SETTINGS[name].make(self, seed, others=self.others)
@@ -152,7 +152,7 @@ class FaithfulnessMetrics(Chapter):
         return found
 
     def apart(self, cases: Cases, protocols: Sequence[str], progress: bool = True) -> dict[str, pd.DataFrame]:
-        """How protocols agree with the ground truth, of every kind of `APART`; if that is asked for."""
+        """Agreement of protocols with ground truth for every kind of `APART`; empty unless in `parts`."""
         found = dict[str, pd.DataFrame]()
         for kind in APART if "apart" in self.parts else ():
             some = self.cases_apart(kind, cases, progress)
@@ -160,12 +160,12 @@ class FaithfulnessMetrics(Chapter):
         return found
 
     def beyond(self, part: str) -> dict[str, pd.DataFrame]:
-        """The tables of a part of `BEYOND`, by what they are about; none if it is not asked for."""
+        """The tables of a further experiment of `BEYOND`, by subject; empty unless it is in `parts`."""
         module = BEYOND[part]
         return part_tables(part, module.rated(self), module.PREDICTED) if part in self.parts else {}
 
     def scores(self, cases: Cases, progress: bool = True) -> Scores:
-        """What every measure says; one that has to be learned, by what it learned of other questions."""
+        """The scores of every measure; learned weights of heads are fitted on other questions."""
         plain = [name for name in self.measures if name != LEARNED]
         found = Scores()
         for pair, case in bar(cases.items(), shown=progress, desc="measured", unit="model"):
@@ -177,13 +177,13 @@ class FaithfulnessMetrics(Chapter):
     def rate_all(
         self, cases: Cases, scores: Scores, protocols: Sequence[str] = (), progress: bool = True
     ) -> list[Rated]:
-        """What protocols say of these scores: all that are asked for, unless some are named."""
+        """The protocols' numbers of these scores: those of `protocols`, or else of all in `asked_for`."""
         some = {name: PROTOCOLS[name] for name in protocols} or self.asked_for
         shown = bar(cases.items(), shown=progress, desc="rated", unit="model")
         return [rate(*pair, case, scores[pair], some) for pair, case in shown]
 
     def explored(self, cases: Cases) -> dict[str, dict[str, Any]]:
-        """What is lost without one token of the first questions, as `widgets.MeasureExplorer` takes it."""
+        """The effects of removing tokens of the first questions, as `widgets.MeasureExplorer` takes them."""
         found = dict[str, dict[str, Any]]()
         firsts = {setting: case for (setting, _), case in reversed(cases.items())}
         for setting in dict.fromkeys(setting for setting, _ in cases):
@@ -196,7 +196,7 @@ class FaithfulnessMetrics(Chapter):
         return found
 
     def blind_spot(self, methods: list[str]) -> tuple[list[str], Questions, torch.Tensor]:
-        """One question to the program that counts, and what measures say of its tokens."""
+        """One question to the program `BLIND`: its tokens, the question, and scaled absolute scores."""
         model, questions = SETTINGS[BLIND].make(self, 0, others=self.others)
         sizes = questions.truth.sum(1) * 100 - questions.attention_mask.sum(1)
         first = questions.where(sizes.argmax()[None])
@@ -216,7 +216,7 @@ def without_sign(scores: Scores) -> Scores:
 
 
 def single_effects(case: Case) -> dict[str, np.ndarray]:
-    """What is lost when one token is taken away, by operator and reading: a number per item and token."""
+    """The effect of removing each token alone, by operator and reading: a number per item and token."""
     return {
         f"{operator}, {reading}": single_effect(case, operator, reading)
         for operator, reading in product(OPERATORS, READINGS)

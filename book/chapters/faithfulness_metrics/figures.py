@@ -19,19 +19,19 @@ from book.chapters.records import came_with_the_book, counted
 
 
 def kept() -> tables.Kept:
-    """What the recorded runs say, for this chapter's page and for others; empty where there is none."""
+    """The recorded results, for this chapter's page and for others; empty if there is no record."""
     return tables.pooled(came_with_the_book("faithfulness_metrics"))
 
 
 def kept_rankings(found: tables.Kept) -> dict[str, pd.DataFrame]:
-    """How a record ranks methods by the ground truth and by the chosen metric; none where it is empty."""
+    """The recorded rankings of methods by ground truth and by the chosen metric; empty without a record."""
     called = {"plausibility": tables.KNOWN, "faithfulness": tables.CHOSEN}
     rankings = {name: found.rankings.get(by, pd.DataFrame()) for name, by in called.items()}
     return {name: ranking for name, ranking in rankings.items() if len(ranking)}
 
 
 def measures(measured: Mapping[str, pd.DataFrame]) -> Drawing:
-    """What measures get in every setting, and the means over settings: noise alone is 0, the truth 100."""
+    """Measures' numbers in every setting, and means over settings: noise alone is 0, ground truth 100."""
     panels = {f"by {display_name(name)}": each for name, each in measured.items()}
     means = [tables.ranked(each, name) for name, each in measured.items()]
     return measures_by_setting(panels, dict(zip(panels, means, strict=True)))

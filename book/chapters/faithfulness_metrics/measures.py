@@ -1,9 +1,9 @@
-r"""Faithfulness metrics, by a registry as `METHODS` is, and how far each of them can be trusted.
+r"""A registry of faithfulness metrics (*protocols*), and tests of how far each of them can be trusted.
 
-A protocol is a function of a `Case` and of scores, and says how good each measure's scores are, question by
-question; larger is better. Most of them take tokens away by an operator and read the answer (see
+A protocol is a function of a `Case` and of scores. It returns how good each measure's scores are, question by
+question; larger is better. Most protocols remove tokens by an operator and read the answer (see
 `book.chapters.faithfulness_metrics.perturbation`). With $v(S)$ the reading on candidates $S$, $C$ all of them
-and $T_n$ the first $n$ by a measure, a *form* makes a number of it:
+and $T_n$ the first $n$ by a measure, a *form* aggregates readings into a number:
 
     without the first n    v(C) - v(C without T_n), n = 1, 3, or as many as there are sources (R)
     comprehensiveness      the mean of that over 10, 20 and 50 % of the candidates
@@ -13,29 +13,29 @@ and $T_n$ the first $n$ by a measure, a *form* makes a number of it:
     LDS                    Spearman's correlation of v(S) with the sum of scores over S, over random halves S
     MAS                    insertion minus deletion, of v and of the scores themselves; see below
 
-MAS asks for more than an order. With $r_n = (v(T_n) - v(\emptyset)) / (v(C) - v(\emptyset))$ from 0 to 1,
-made so that it never falls, and $d_n$ the share of all scores above 0 that $T_n$ has, its curve is
-$\max(0, r_n - |d_n - r_n|)$, from its lowest (0) to its highest (1). For deletion $r_n$ is of
-$v(C \setminus T_n)$ and never rises, $d_n$ the share of what is left, and the curve
-$\min(1, r_n + |d_n - r_n|)$. One that is the same everywhere counts as 1/2. (Scores below 0, of which the
-authors' images have none, count as 0.)
+MAS uses the size of scores, too. Let $r_n = (v(T_n) - v(\emptyset)) / (v(C) - v(\emptyset))$ from 0 to 1,
+made monotonically increasing, and $d_n$ the share of $T_n$ in the sum of all positive scores. The curve is
+$\max(0, r_n - |d_n - r_n|)$, scaled from its minimum (0) to its maximum (1). For deletion $r_n$ uses
+$v(C \setminus T_n)$ and is monotonically decreasing, $d_n$ is the share of the remaining tokens, and the
+curve is $\min(1, r_n + |d_n - r_n|)$. A constant curve counts as 1/2. (Scores below 0, of which the authors'
+images have none, count as 0.)
 
-Tokens of equal score are ordered by a coin of the measure's own: one coin for all would rank all measures
-that say nothing alike, and give them the luck of one order.
+Ties are broken at random, independently for each measure: with a common order, all measures with constant
+scores would get the same rank, by the luck of that one order.
 
-Does a protocol rank methods as the ground truth does, the truth first? Beside the measures it is shown a
-*ladder*, scores made of the answer itself: with $t$ the sources (1) among the candidates (0) and
+Does a protocol rank methods as the ground truth does, with the truth itself first? Beside the measures it
+rates a *ladder* of scores made from the ground truth: with $t$ the sources (1) among the candidates (0) and
 $\varepsilon$ noise of standard normal distribution,
 
 $$t + \sigma \varepsilon, \qquad \sigma = 0, \tfrac12, 1, 2, 4, \infty.$$
 
-Its order is known by construction, so a protocol that does not find it cannot be trusted with any other.
+Its order is known by construction, so a protocol that does not find it cannot be trusted with other scores.
 
-No measure should come before the truth. But the truth is a set: a protocol that counts more tokens than there
-are sources, or fewer, has to take some of equal score, and takes them by a coin. So beside the ladder stands
-the truth with its best *completion*: sources before all others, and among each the order of whichever does
-best by this protocol: a coin, what is lost without each token alone, or any of the measures. A protocol that
-ranks a measure even before that one rewards something else than sources.
+No measure should come before the truth. But the truth is a set: a protocol that removes more tokens than
+there are sources, or fewer, has to choose among ties, and does so at random. So the protocol also rates the
+truth with its best *completion*: sources before all other tokens, and ties broken by the order that is best
+by this protocol: a random one, the effect of removing each token alone, or the order of any of the measures.
+A protocol that ranks a measure even before this completion rewards other tokens than the sources.
 
 References:
     DeYoung et al. 2020, *ERASER*: comprehensiveness, sufficiency. Petsiuk et al. 2018, *RISE*: deletion and
@@ -72,7 +72,7 @@ from book.chapters.faithfulness_metrics.perturbation import OPERATORS, READINGS,
 Scores = Float[np.ndarray, "item measure token"]
 Numbers = Float[np.ndarray, "item measure"]
 Protocol = Callable[[Case, Scores], Numbers]
-"""How good each measure's scores are of each question; larger is better."""
+"""A function that returns how good each measure's scores of each question are; larger is better."""
 
 STEPS, HALVES = (0.2, 0.4, 0.6, 0.8), 64
 """Shares of the candidates between none and all; and how many random halves LDS takes."""
@@ -81,7 +81,7 @@ Counts = Int[np.ndarray, "item budget"]
 
 
 def first_tokens(case: Case, scores: Scores, counts: Counts) -> Bool[np.ndarray, "item measure budget token"]:
-    """Which candidates every measure puts first, so many of them; NaN comes last."""
+    """The first candidates by every measure, as many as `counts` says; NaN comes last."""
     places = [order_of(scores[:, m], case.candidates, 1000 * case.seed + m) for m in range(scores.shape[1])]
     first = np.stack(places, 1)[:, :, None] < counts[:, None, :, None]
     return first & case.candidates[:, None, None]
@@ -103,20 +103,20 @@ def _ends(case: Case, operator: str, reading: str) -> tuple[Numbers, Numbers]:
 
 
 def comprehensiveness(operator: str, reading: str, case: Case, scores: Scores) -> Numbers:
-    """How much is lost without the first tokens; see the module."""
+    """The mean loss without the first tokens; see the module."""
     whole, _ = _ends(case, operator, reading)
     first = first_tokens(case, scores, counts_of(BUDGETS, case.candidates))
     return whole - _read(case, operator, reading, ~first).mean(-1)
 
 
 def sufficiency(operator: str, reading: str, case: Case, scores: Scores) -> Numbers:
-    """How much is there with the first tokens alone; see the module."""
+    """The mean reading on the first tokens alone; see the module."""
     first = first_tokens(case, scores, counts_of(BUDGETS, case.candidates))
     return _read(case, operator, reading, first).mean(-1)
 
 
 def without_first(n: int | None, operator: str, reading: str, case: Case, scores: Scores) -> Numbers:
-    """How much is lost without the first `n` tokens, or as many as there are sources."""
+    """The loss without the first `n` tokens; `None` stands for the number of sources."""
     counts = case.truth.sum(1) if n is None else np.minimum(n, case.candidates.sum(1))
     whole, _ = _ends(case, operator, reading)
     return whole - _read(case, operator, reading, ~first_tokens(case, scores, counts[:, None])).mean(-1)
@@ -173,7 +173,7 @@ def _area_of(curve: Float[np.ndarray, "item measure step"]) -> Numbers:
 
 
 def lds(operator: str, reading: str, case: Case, scores: Scores) -> Numbers:
-    """Whether sums of scores rank random halves of candidates as the model does; 0 where all are equal."""
+    """Spearman's correlation of sums of scores with readings over random halves; 0 where one is constant."""
     rng = np.random.default_rng([case.seed, HALVES])
     n = len(scores)
     kept = (rng.random((n, HALVES, scores.shape[-1])) < 0.5) & case.candidates[:, None]
@@ -198,7 +198,7 @@ FORMS: dict[str, Callable[[str, str, Case, Scores], Numbers]] = {
     "LDS": lds,
     "MAS": mas,
 }
-"""What is made of the readings: name -> function; see the module."""
+"""Name -> function that aggregates readings into a number; see the module."""
 
 
 def called(form: str, operator: str, reading: str) -> str:
@@ -210,10 +210,10 @@ PROTOCOLS: dict[str, Protocol] = {
     called(form, operator, reading): partial(FORMS[form], operator, reading)
     for form, operator, reading in product(FORMS, OPERATORS, READINGS)
 } | SOFT
-"""Name -> function; one of a reader's own is as good."""
+"""Name -> protocol; functions of one's own with the same signature work, too."""
 
 PLAUSIBILITY = "plausibility"
-"""What the ground truth says of a method: average precision, 0 by chance and 1 at best."""
+"""The quality of a method by ground truth: average precision, 0 by chance and 1 at best."""
 
 NOISE = (0.0, 0.5, 1.0, 2.0, 4.0, np.inf)
 """Standard deviations of the rungs of the ladder; the last is noise alone."""
@@ -224,24 +224,24 @@ COMPLETED = "the truth, completed"
 """The truth whose ties are broken in its favour; see the module."""
 
 BESIDE = (*RUNGS, COMPLETED)
-"""What is ranked beside the measures, and is none."""
+"""Scores that protocols rate beside the measures: the rungs of the ladder, and the completed truth."""
 
 TIE = 1e-3
-"""So small against a source's score is all that breaks ties: forms that add scores up hardly see it."""
+"""The size of tie-breaking scores where a source scores 1, too small to matter to forms with sums."""
 
 DIGITS = 6
-"""Numbers that are the same to so many digits have the same rank."""
+"""The decimal places to which numbers are rounded; numbers that are then equal have the same rank."""
 
 SPLITS = 20
 """How often questions are split into halves."""
 
 
 class Rated(NamedTuple):
-    """What every protocol says of one model's measures, beside what is known.
+    """The numbers of one model's measures by every protocol and by ground truth.
 
     Attributes:
         measures: the names; last `BESIDE`, the rungs of the ladder and the completed truth.
-        numbers: by protocol, and by `PLAUSIBILITY`, which is what is known.
+        numbers: the numbers by protocol, and by ground truth (`PLAUSIBILITY`).
     """
 
     setting: str
@@ -257,7 +257,7 @@ def rate(
     scores: Mapping[str, Float[Tensor, "item token"]],
     protocols: Mapping[str, Protocol],
 ) -> Rated:
-    """What protocols say of measures, and of the ladder."""
+    """The numbers of measures, of the ladder and of the completed truth by protocols."""
     every = {name: each.detach().cpu().double().numpy() for name, each in scores.items()} | ladder(case)
     stacked = np.stack([*every.values()], 1)
     numbers = {PLAUSIBILITY: plausibility(case, np.concatenate([stacked, case.truth[:, None]], 1))}
@@ -270,7 +270,7 @@ def rate(
 
 
 def _completed(case: Case, name: str, protocol: Protocol, scores: Scores) -> list[Numbers]:
-    """A protocol's numbers of the truth, ties broken; none if its name has no operator and reading."""
+    """A protocol's numbers of the completed truths; empty if its name has no operator and reading."""
     *_, operator, reading = ["", *name.rsplit(", ", 2)]
     if operator not in OPERATORS or reading not in READINGS:
         return []
@@ -302,7 +302,7 @@ def plausibility(case: Case, scores: Scores) -> Numbers:
 
 
 def agreement(rated: Iterable[Rated], without: Sequence[str] = ()) -> pd.DataFrame:
-    r"""How every protocol ranks the measures of every setting; a model's numbers are means over questions."""
+    r"""How well every protocol's ranking of measures agrees with the ground truth, a row per setting."""
     table = []
     for setting, models in _by_setting(rated).items():
         names = models[0].measures
@@ -330,9 +330,9 @@ def agreement(rated: Iterable[Rated], without: Sequence[str] = ()) -> pd.DataFra
 
 
 def measures_by(rated: Iterable[Rated], protocol: str) -> pd.DataFrame:
-    """What a protocol says of every measure in every setting: 0 is noise alone, 1 the completed truth.
+    """Every measure's number by a protocol in every setting: 0 is noise alone, 1 the completed truth.
 
-    More than 1 rewards other tokens than the sources; a setting where truth is not above noise is left out.
+    Above 1 the protocol rewards other tokens than the sources. Settings with truth below noise are left out.
     """
     table = []
     for setting, models in _by_setting(rated).items():
@@ -361,7 +361,7 @@ def estimate(values: pd.Series) -> Estimate:
 
 
 def difference(values: pd.Series) -> Estimate:
-    """The same of differences of two correlations, which are from -2 to 2."""
+    """The mean difference of two correlations over settings, with Student's interval cut at -2 and 2."""
     value, low, high, n = estimate(values / 2)
     return Estimate(2 * value, 2 * low, 2 * high, n)
 
@@ -396,7 +396,7 @@ def _halves(models: Sequence[Rated], protocol: str, measures: Sequence[int]) -> 
 
 
 def _tau(known: Float[np.ndarray, " measure"], found: Float[np.ndarray, " measure"]) -> float:
-    """Kendall's tau-b; 0 where one side ranks nothing, and so says nothing."""
+    """Kendall's tau-b; 0 if one side is constant."""
     return float(np.nan_to_num(kendall_tau(known, found)))
 
 
@@ -407,11 +407,11 @@ def _somers(known: Float[np.ndarray, " measure"], found: Float[np.ndarray, " mea
 
 
 LEARNED = "learned weights of heads"
-"""What the measure is called that `learned_heads` learns."""
+"""The name of the measure that `learned_heads` learns."""
 
 
 def cross_fitted(model: nn.Module, questions: Questions) -> Float[Tensor, "item token"]:
-    """Scores by weights that were learned from the other half of the questions, of every second one."""
+    """Scores by weights of heads that were learned on the other half of the questions (even or odd)."""
     even = torch.arange(len(questions)) % 2 == 0
     scores = torch.zeros(questions.input_ids.shape)
     for asked, learned in ((even, ~even), (~even, even)):
@@ -421,7 +421,7 @@ def cross_fitted(model: nn.Module, questions: Questions) -> Float[Tensor, "item 
 
 
 def prompts_of(questions: Questions) -> Iterator[Prompts]:
-    """Questions as measures are given them: those of one query and length at a time."""
+    """The questions as input of measures: batches of one query and one length."""
     sizes = questions.attention_mask.sum(1)
     for query, length, rows in alike(questions.query, sizes, most=len(questions)):
         some = questions.where(rows)

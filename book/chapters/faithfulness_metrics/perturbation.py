@@ -1,41 +1,41 @@
-r"""What a model answers when tokens are taken from its prompt, whole or in part, and how it is read.
+r"""Perturbations of prompts: a model's answers if tokens are removed, wholly or in part, and their readings.
 
-A token is taken away by an *operator*:
+An *operator* removes tokens:
 
     mask        hidden as a key, for every query in all layers; the others keep their positions
     delete      left out, and the others move together
-    random      a token in its place that is a candidate somewhere in the questions
-    replace     the token in its place that stands there in another question, if possible as long
-    resample    the token in its place that stands there in the question's counterfactual
+    random      replaced by a random candidate of all questions
+    replace     replaced by the token at the same place in another question, if possible of the same length
+    resample    replaced by the token at the same place in the question's counterfactual
 
-and what is left is asked for the answer y, the foil z beside it, in one of three *readings*:
+and one of three *readings* measures the answer y on the perturbed prompt, with z the foil:
 
     p           p(y) / (p(y) + p(z))
     margin      log p(y) - log p(z)
     log p       log p(y)
 
-What is no candidate (the query, padding, `<bos>`) always stays.
+Tokens that are no candidates (the query, padding, `<bos>`) always stay.
 
-*Soft* protocols take a part of every token: channels of its embedding, more of them the less it scores.
+*Soft* protocols remove a part of every token: channels of its embedding, the more the lower its score.
 
 With $a_k$ the scores of a question's candidates, from 0 (the lowest) to 1 (the highest), every channel of the
 embedding of candidate $k$ stays with probability $q_k$, and is 0 else; the other tokens stay whole. With
-$p(q)$ the probability of the answer, the mean over draws, and $l(q) = \max(0, p(1) - p(q))$ what is lost,
+$p(q)$ the probability of the answer, the mean over draws, and $l(q) = \max(0, p(1) - p(q))$ the loss,
 
-    Soft-NS    max(0, l(0) - l(a)) / l(0)            large: what scores high is enough
-    Soft-NC    l(1 - a) / l(0)                       large: what scores high was needed
+    Soft-NS    max(0, l(0) - l(a)) / l(0)            large: tokens with high scores are sufficient
+    Soft-NC    l(1 - a) / l(0)                       large: tokens with high scores are necessary
 
-A measure whose scores are high on the whole keeps more, whatever it says. "At a fixed share" it does not: $a$
-is brought to a mean of 1/2 over the candidates, in proportion and up to 1 (where too few score above 0, the
-others get what is left, each the same).
+A measure with high scores on average keeps more channels, whatever its ranking. "At a fixed share" avoids
+this: $a$ is scaled to a mean of 1/2 over the candidates, with a maximum of 1 (if too few candidates score
+above 0, these get 1, and the others equal parts of the rest).
 
-Channels are taken before positions are added, so that what a model's positions carry is not touched: on the
-largest of them rests the norm of a compiled model.
+Channels are removed before positions are added, so that positional information stays intact: the largest
+positional channels determine the norm in a compiled model.
 
 References:
     Zhao and Aletras 2023, *Incorporating attribution importance for improving faithfulness metrics*, section
     3. Huang and Chan 2026, *Faithfulness evaluation for decoder-only LLM attributions with controlled
-    retained information* (arXiv 2601.03089): the share. How scores are brought to it is ours.
+    retained information* (arXiv 2601.03089): the share. The way of scaling scores to it is ours.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ from book.chapters.attribution_benchmark.measures import logits_seeing
 from book.chapters.attribution_benchmark.questions import Questions, alike
 
 READINGS = ("p", "margin", "log p")
-"""What is read off the answer; see the module."""
+"""The readings of an answer; see the module."""
 
 MASK, DELETE = "mask", "delete"
 
@@ -72,11 +72,11 @@ def _random(questions: Questions, rng: np.random.Generator) -> Ids:
 
 
 def _same_place(questions: Questions, rng: np.random.Generator) -> Ids:
-    """Of every place, what stands there in another question: of the same length, where there are several."""
+    """The tokens at the same places in random other questions, if possible of the same length."""
     ids, candidates = questions.input_ids.numpy(), questions.candidates.numpy()
     lengths = questions.attention_mask.sum(1).numpy()
     alike = lengths[:, None] == lengths
-    chances = rng.random((len(ids), *ids.shape)) + alike[..., None]  # of item, other item and place
+    chances = rng.random((len(ids), *ids.shape)) + alike[..., None]  # item, other item, place
     chances[~np.broadcast_to(candidates, chances.shape)] = -1
     itself = np.arange(len(ids))
     chances[itself, itself] = -0.5  # where no other question has a token there, it stays
@@ -94,17 +94,17 @@ FILLINGS: dict[str, Callable[[Questions, np.random.Generator], Ids]] = {
     "replace": _same_place,
     "resample": _counterfactual,
 }
-"""Operators that put another token in the place of one that is taken away: name -> what stands there."""
+"""Operators that replace a removed token: name -> function that returns the replacements."""
 
 OPERATORS = (MASK, DELETE, *FILLINGS)
-"""Ways to take tokens away; see the module."""
+"""Ways to remove tokens; see the module."""
 
 
 class Case:
-    """A model and questions about it, asked again and again on some of their tokens; nothing is asked twice.
+    """A model and its questions, to be evaluated on many subsets of their tokens; answers are cached.
 
-    Answers are means over `draws` of what stands in the place of a token. Every question needs a foil, and
-    masking needs a model that takes a mask under which the other tokens keep their positions.
+    Answers are means over `draws` random replacements of a token. Every question needs a foil, and masking
+    needs a model whose attention mask leaves the positions of the other tokens unchanged.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class Case:
         self._of_item = coins.integers(2**64, size=len(self.candidates), dtype=np.uint64)
 
     def answers(self, operator: str, reading: str, kept: Kept) -> Float[np.ndarray, "item variant"]:
-        """The answer on some of the candidates only, the others taken away."""
+        """The reading of the answer if only the candidates `kept` stay."""
         for name, there in ((operator, OPERATORS), (reading, READINGS)):
             if name not in there:
                 raise ValueError(f"should be one of {', '.join(there)}; got {name!r}")
@@ -143,7 +143,7 @@ class Case:
         return found[np.searchsorted(known, keys), READINGS.index(reading)]
 
     def _keys(self, left: Kept) -> UInt64[np.ndarray, "item variant"]:
-        """A number for every prompt: the sum of random ones, so that two prompts share one once in 2^64."""
+        """A cache key for every prompt: a sum of random numbers, so that two prompts collide once in 2^64."""
         sums = np.where(left, self._of_token, np.uint64(0)).sum(-1, dtype=np.uint64)
         return sums + self._of_item[:, None]
 
@@ -155,7 +155,7 @@ class Case:
         if operator == MASK:
             return self.readings(ids, self.ends(which), query, which, seen)
         if operator == DELETE:
-            order = (~seen).int().argsort(dim=1, stable=True)  # what is left moves to the beginning
+            order = (~seen).int().argsort(dim=1, stable=True)  # remaining tokens move to the beginning
             before = seen & (torch.arange(seen.shape[1]) < query[:, None])
             packed, moved = ids.gather(1, order), before.sum(1)
             return self.readings(packed, moved + 1 if self._causal else seen.sum(1), moved, which)
@@ -168,7 +168,7 @@ class Case:
         return np.mean([self.readings(each, ends, query, which) for each in found], axis=0)
 
     def ends(self, which: Int[Tensor, " row"]) -> Int[Tensor, " row"]:
-        """How many tokens are read: all, or those that the query of a causal model sees."""
+        """The number of tokens that the model reads: all, or those up to the query of a causal model."""
         q = self.questions
         return (q.query + 1 if self._causal else q.attention_mask.sum(1))[which]
 
@@ -181,7 +181,7 @@ class Case:
         which: Int[Tensor, " row"],
         seen: Bool[Tensor, "row token"] | None = None,
     ) -> Float[np.ndarray, "row reading"]:
-        """What is read off the answers to prompts of these tokens, up to their ends."""
+        """All readings of the answers to prompts of these tokens, up to their ends."""
         q, found = self.questions, torch.zeros(len(ids), len(READINGS), dtype=torch.float64)
         assert q.foil is not None
         with evaluating(self.model):
@@ -214,7 +214,7 @@ class Case:
 
 
 def single_effect(case: Case, operator: str, reading: str) -> Float[np.ndarray, "item token"]:
-    """What is lost when one candidate alone is taken away; 0 of what is no candidate."""
+    """The loss if one candidate alone is removed; 0 for tokens that are no candidates."""
     n = case.candidates.shape[1]
     kept = np.concatenate([np.ones((1, n), bool), ~np.eye(n, dtype=bool)])
     answers = case.answers(operator, reading, np.repeat(kept[None], len(case.candidates), 0))
@@ -225,14 +225,14 @@ Shares = Float[np.ndarray, "item variant token"]
 Numbers = Float[np.ndarray, "item measure"]
 
 FIXED = 0.5
-"""The mean share that stays."""
+"""The mean share of channels that stays "at a fixed share"."""
 
 ITEMS_AT_ONCE = 16
-"""Questions whose coins are held at a time."""
+"""Questions for which random numbers are in memory at a time."""
 
 
 def from_0_to_1(scores: Shares, candidates: Bool[np.ndarray, "item token"]) -> Shares:
-    """`a`; NaN is lowest, and where all candidates score the same, all are 0."""
+    """The scores $a$ from 0 to 1; NaN counts as the lowest score, and constant scores become 0."""
     known = np.stack([comparable(scores[:, m], candidates) for m in range(scores.shape[1])], 1)
     inside = np.broadcast_to(candidates[:, None], known.shape) & np.isfinite(known)
     low = np.where(inside, known, np.inf).min(-1, keepdims=True)
@@ -242,7 +242,7 @@ def from_0_to_1(scores: Shares, candidates: Bool[np.ndarray, "item token"]) -> S
 
 
 def at_share(a: Shares, candidates: Bool[np.ndarray, "item token"], share: float = FIXED) -> Shares:
-    """`a` with this mean over the candidates; see the module."""
+    """The scores $a$ scaled to a mean of `share` over the candidates; see the module."""
     inside = np.broadcast_to(candidates[:, None], a.shape)
     wanted = share * inside.sum(-1, keepdims=True)
     positive = inside & (a > 0)
@@ -260,7 +260,7 @@ def at_share(a: Shares, candidates: Bool[np.ndarray, "item token"], share: float
 
 
 def softly(case: Case, stay: Shares) -> Float[np.ndarray, "item variant"]:
-    """The probability of the answer where every channel of a candidate stays with some probability."""
+    """The probability of the answer if every channel of a candidate stays with the probability `stay`."""
     width = next(embedding_of(case.model).parameters()).shape[1]
     q, found, n = case.questions, np.zeros(stay.shape[:2]), stay.shape[1]
     chances = torch.from_numpy(np.where(case.candidates[:, None], stay, 1.0)).float()
@@ -284,7 +284,7 @@ def _times(kept: Bool[Tensor, "row token width"], embedded: Tensor) -> Tensor:
 
 
 def _lost(case: Case, stay: Shares) -> tuple[Numbers, Numbers]:
-    """`l` of these shares, and of none."""
+    """The losses $l$ at these shares, and the loss with no channel left."""
     ends = np.ones((len(stay), 2, stay.shape[-1])) * [[[1.0], [0.0]]]
     p = softly(case, np.concatenate([ends, stay], 1))
     lost = np.maximum(0, p[:, :1] - p)
@@ -314,4 +314,4 @@ SOFT: dict[str, Callable[[Case, Shares], Numbers]] = {
     "Soft-NS at a fixed share": partial(soft_ns, True),
     "Soft-NC at a fixed share": partial(soft_nc, True),
 }
-"""Name -> function: protocols without an operator and a reading."""
+"""Name -> soft protocol; these have neither an operator nor a reading."""

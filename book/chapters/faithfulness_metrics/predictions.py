@@ -1,4 +1,4 @@
-"""What was laid down before the first run: the settings that choose, the rule, and what was expected."""
+"""Decisions from before the first run: the settings that select a metric, the rule, and the predictions."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from book.chapters.faithfulness_metrics.measures import called, difference, esti
 from book.chapters.records.numbers import one_number
 
 NO_TRANSFORMER_TRAINED_HERE = ("needle",)
-"""Where the sources are known of one token only, and the model is large."""
+"""The setting with a large pretrained model, whose ground truth is a single token."""
 
 RECORDED_SETTINGS = tuple(
     name
     for name, each in SETTINGS.items()
     if each.transformer and name not in (*NO_TRANSFORMER_TRAINED_HERE, *FURTHER)
 )
-"""The settings of the recorded run, which every measure can be asked of; half of them choose a protocol."""
+"""The settings of the recorded run, to which every measure applies; half of them select a protocol."""
 
 DRAWN = np.random.default_rng(2026).permutation(len(RECORDED_SETTINGS))
 
 CHOOSING = tuple(RECORDED_SETTINGS[place] for place in sorted(DRAWN[: len(RECORDED_SETTINGS) // 2]))
-"""The settings that the protocol is chosen by, drawn before anything was run."""
+"""The settings that select the protocol, drawn before anything was run."""
 
 CONFIRMING = tuple(name for name in RECORDED_SETTINGS if name not in CHOOSING)
-"""Those that say what the choice is worth."""
+"""The settings that test the selected protocol."""
 
 GROUPS = {"chosen on": CHOOSING, "confirmed on": CONFIRMING}
-"""The two halves, by what tables call them."""
+"""The two halves by their names in tables."""
 
 LADDER = 0.9
-"""Somers' D with the order of the ladder, the mean over settings, below which a protocol is out."""
+"""Mean Somers' D over settings with the order of the ladder, below which a protocol is excluded."""
 
 TODAY = called("comprehensiveness", "mask", "p")
 """The metric of the chapter `attribution_benchmark`, and of much of the literature."""
@@ -46,9 +46,9 @@ EXPECTED = called("without the first", "replace", "log p")
 """The metric that a trial on some of these settings suggested."""
 
 RECORDED_CHOICE = called("without the first R", "replace", "log p")
-"""What `chosen` gave in the recorded run; among those that are not told R, it gave `EXPECTED`.
+"""The result of `chosen` in the recorded run; among protocols that do not know R, the result was `EXPECTED`.
 
-Settings of `FURTHER` are asked by both, and choose nothing themselves.
+Settings of `FURTHER` are evaluated by both, and take no part in the selection.
 """
 
 
@@ -86,7 +86,7 @@ PREDICTIONS = (
 """Written before the first run of this chapter, and not changed since."""
 
 MASKING = called("without the first", "mask", "log p")
-"""The metric that was expected, but for what it puts in the place of a token: nothing."""
+"""The metric `EXPECTED` with masking in place of replacement."""
 
 RETRAINED = (
     "The judge that masks the first token and reads log p agrees better with the known answers about models "
@@ -96,7 +96,7 @@ RETRAINED = (
 
 
 def chosen(table: pd.DataFrame) -> str | None:
-    """The protocol with the highest mean tau over the settings that choose, of those that know the ladder."""
+    """The protocol with the highest mean tau over `CHOOSING` among those that reach `LADDER`, or `None`."""
     part = table[table["setting"].isin(CHOOSING)]
     known = part.groupby("protocol", sort=False)["ladder"].mean()
     part = part[part["protocol"].isin(known.index[known >= LADDER])]
@@ -104,7 +104,7 @@ def chosen(table: pd.DataFrame) -> str | None:
 
 
 def halves(table: pd.DataFrame, protocols: Sequence[str]) -> pd.DataFrame:
-    """Tau of protocols, the mean over the settings that choose, over those that confirm, and over all."""
+    """The mean tau of protocols over `CHOOSING`, over `CONFIRMING`, and over all recorded settings."""
     groups = GROUPS | {"all": RECORDED_SETTINGS}
     rows = [
         (
@@ -121,7 +121,7 @@ def halves(table: pd.DataFrame, protocols: Sequence[str]) -> pd.DataFrame:
 
 
 def recorded_prediction_table(rows: pd.DataFrame, settings: str, margin: float) -> pd.DataFrame:
-    """What came out in recorded rows; a gain that is significantly below `margin` is not reproduced."""
+    """The outcomes in recorded rows; a gain that is significantly below `margin` is not reproduced."""
     table = []
     for each in PREDICTIONS:
         found = one_number(rows, run=settings, metric=f"expected: {each.words}")
@@ -133,7 +133,7 @@ def recorded_prediction_table(rows: pd.DataFrame, settings: str, margin: float) 
 
 
 def prediction_table(table: pd.DataFrame) -> pd.DataFrame:
-    """What came out: the difference of tau, the mean over settings, with Student's interval over them."""
+    """The outcomes: the mean difference of tau over settings, with Student's interval over settings."""
     wide = table.pivot(index="setting", columns="protocol", values="tau")
     rows = []
     for each in PREDICTIONS:

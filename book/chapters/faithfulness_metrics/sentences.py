@@ -1,6 +1,6 @@
 """Numbers that the sentences of the page on faithfulness metrics quote.
 
-`tell_predictions` and `tell_blind_spot` tell what this run has computed; the others tell recorded numbers.
+`tell_predictions` and `tell_blind_spot` tell the results of this run; the others tell recorded numbers.
 The page calls `UNTOLD` the selected metric, `CHOSEN` the oracle metric, and `TODAY` the standard metric.
 """
 
@@ -51,7 +51,7 @@ from book.chapters.records.numbers import NOT_RUN, in_words
 from book.chapters.telling import tell, tell_in_words
 
 LEAST = 0.6
-"""Where the lower confidence limit of a metric's tau has to be above, to reach the target."""
+"""The target: the lower confidence limit of a metric's tau has to be above this value."""
 
 Number = Mapping[Any, Any] | pd.Series | None
 """A number with its interval; None if it was not run."""
@@ -120,7 +120,7 @@ def _tell_above_truth(kept: Kept) -> None:
 
 
 def truth_clause(share: Any) -> str:
-    """Say what the share of methods above ground truth, with its `low` and `high`, says of the metric."""
+    """Say what the share of methods above ground truth, with its interval, implies for the metric."""
     if share is None:
         return "was not run"
     if share["low"] > FEW:
@@ -174,7 +174,7 @@ def gains_clause(gains: pd.DataFrame) -> str:
 
 
 def tell_exercises(kept: Kept) -> None:
-    """Tell what the solutions quote."""
+    """Tell the numbers that the solutions quote."""
     for name, metric in {"usual": TODAY, "expected": EXPECTED}.items():
         tau = one_number(kept.rows, run="reverse, compiled", metric=f"tau: {metric}")
         tell({f"exercise reverse, {name}": _value(tau)})

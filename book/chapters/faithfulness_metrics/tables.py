@@ -1,4 +1,4 @@
-"""Tables of the chapter `faithfulness_metrics`, and what is kept of a run."""
+"""Tables of the chapter `faithfulness_metrics`, and the rows that a run records."""
 
 from __future__ import annotations
 
@@ -38,24 +38,24 @@ from book.chapters.faithfulness_metrics.predictions import (
 from book.chapters.later import MEASURES as LATER
 
 COLUMNS = ("tau", "somers", "ladder", "above", "before", "halves", "known halves")
-"""What `measures.agreement` says of a protocol in a setting."""
+"""The columns of `measures.agreement` with a protocol's numbers in a setting."""
 
 ESTIMATE = Estimate._fields
 """The columns of a number with its interval."""
 
 FEW = 0.1
-"""So large a share of the methods may score above ground truth for it to be said to come first."""
+"""The largest share of methods above ground truth with which ground truth is said to come first."""
 
 ALL = "all settings"
 
 CHOSEN, UNTOLD = "chosen", "chosen, not told R"
-"""What the text calls the metric of the rule, and that of the same rule among those that are not told R."""
+"""The text's names of the metric that the rule selects, of all metrics and of those that do not know R."""
 
 TOLD = "without the first R"
-"""The form that is told how many sources there are, which nobody knows where the answer is not known."""
+"""The form that knows the number R of sources, which is unknown without ground truth."""
 
 ALONE = "tau without measures that do the same"
-"""What rows of a record are called that leave out the measures of `SHARED`."""
+"""The name of recorded rows that leave out the measures of `SHARED`."""
 
 NEEDS = {
     "nothing but the prompt": ("mask", "delete"),
@@ -63,44 +63,44 @@ NEEDS = {
     "other prompts of the same form": ("replace",),
     "a counterfactual of each prompt": ("resample",),
 }
-"""What one has to have for an operator."""
+"""The data that a user has -> the operators that need these data."""
 
 USED = "to be used with "
-"""How rows begin that say which metric the rule chooses of those that one can ask."""
+"""The beginning of rows with the metric that the rule selects among those whose data a user has."""
 
 KNOWN = "the known answers"
-"""What stands in the place of a protocol where measures are ranked by plausibility."""
+"""The recorded name of the ground truth, in place of a protocol, if measures are ranked by plausibility."""
 
 AS_EVER, HIDDEN, GAINED = "trained as ever", "trained with keys hidden", "gained by keys hidden"
-"""What rows about models that were trained in two ways are called, and their difference."""
+"""The names of rows about models that were trained in two ways, and of their difference."""
 
 SIGN, NO_SIGN = "with their sign", "gained without sign"
-"""What rows about measures with a sign are called, and what the absolute value has more."""
+"""The names of rows about signed measures, and of the gain of their absolute values."""
 
 SHARED = {
     "mask": ("blank-out", "AtMan", "attention knockout", "ContextCite", "KernelSHAP", LEARNED),
     "resample": ("activation patching", "attribution patching"),
     "replace": ("activation patching", "attribution patching", "ReAGent"),
 }
-"""Measures that do to the model what an operator does: a protocol with it may favour them."""
+"""Operator -> measures with the same perturbation, which a protocol with that operator may favour."""
 
 ROLLOUT = "rollout"
 
 LEADER = "AttnLRP"
-"""The measure that the recorded run puts first."""
+"""The measure that the recorded run ranks first."""
 
 AHEAD = {"judges": "protocol", f"measures by {KNOWN}": "method", "measures by the judge": "method"}
-"""The parts of `later_against`, and what their rows are of."""
+"""The tables of `later_against` -> the column that names their rows."""
 
 
 def same_as_a_metric(metrics: Mapping[str, str]) -> list[str]:
-    """The measures that do to the model what one of these protocols does."""
+    """The measures with the same perturbation as one of these protocols; see `SHARED`."""
     operators = {each for each in SHARED for metric in metrics.values() if f", {each}, " in metric}
     return sorted({measure for operator in operators for measure in SHARED[operator]})
 
 
 def case_table(cases: Mapping[tuple[str, int], Case]) -> pd.DataFrame:
-    """What was asked, a row per setting: models, questions of each, candidates and sources per question."""
+    """A row per setting: the number of models, questions per model, candidates and sources per question."""
     rows = [
         {
             "setting": setting,
@@ -116,7 +116,7 @@ def case_table(cases: Mapping[tuple[str, int], Case]) -> pd.DataFrame:
 
 
 def named_metrics(table: pd.DataFrame) -> dict[str, str]:
-    """The protocols that the text speaks of, by what it calls them; the best one if none is there."""
+    """The protocols that the text names, by these names; the best protocol if the table has none of them."""
     untold = table[~table["protocol"].str.startswith(TOLD)]
     choice = (
         (RECORDED_CHOICE, EXPECTED)
@@ -130,7 +130,7 @@ def named_metrics(table: pd.DataFrame) -> dict[str, str]:
 
 
 def protocol_table(table: pd.DataFrame) -> pd.DataFrame:
-    """Every protocol, a row each, the best first: means over settings, and tau's interval over them."""
+    """A row per protocol, the best first: means over settings, and tau's interval over settings."""
     others = table.groupby("protocol", sort=False)[list(COLUMNS[1:])].mean().reset_index()
     return over_settings(table).merge(others, on="protocol").assign(out=lambda rows: rows["ladder"] < LADDER)
 
@@ -144,7 +144,7 @@ def grid(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def by_setting(table: pd.DataFrame) -> pd.DataFrame:
-    """Tau of the protocols that the text speaks of, and of plausibility with itself, a row per setting."""
+    """Tau of the protocols that the text names, and of plausibility by split halves, a row per setting."""
     wide = table.pivot(index="setting", columns="protocol", values="tau").loc[table["setting"].unique()]
     found = pd.DataFrame({names: wide[metric] for metric, names in _all_names(named_metrics(table)).items()})
     known = table.drop_duplicates("setting").set_index("setting")["known halves"]
@@ -152,7 +152,7 @@ def by_setting(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def decision_table(table: pd.DataFrame) -> pd.DataFrame:
-    """Which metric to use with what one has: of those that are not told R, chosen by the rule."""
+    """The metric to use with given data: the rule's selection among protocols that do not know R."""
     rows = []
     operators = table["protocol"].str.rsplit(", ", n=2).str[1]
     for there, among in NEEDS.items():
@@ -165,7 +165,7 @@ def decision_table(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def retrained_table(table: pd.DataFrame, again: pd.DataFrame) -> pd.DataFrame:
-    """Tau about models trained as ever and with keys hidden, of the same settings, and the difference."""
+    """Tau on models trained as usual and with hidden keys, in the same settings, and the difference."""
     wide = [each.pivot(index="setting", columns="protocol", values="tau") for each in (table, again)]
     rows = []
     for protocol in [name for name in (TODAY, MASKING, EXPECTED) if all(name in each for each in wide)]:
@@ -177,7 +177,7 @@ def retrained_table(table: pd.DataFrame, again: pd.DataFrame) -> pd.DataFrame:
 
 
 def apart_table(table: pd.DataFrame, apart: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Tau on questions of a kind, and its lead over tau on those answered rightly in distribution."""
+    """The gain in tau on each kind of questions over right answers in distribution (column `usual`)."""
     rows = []
     for kind, there in apart.items():
         for protocol, part in there.groupby("protocol", sort=False):
@@ -188,7 +188,7 @@ def apart_table(table: pd.DataFrame, apart: Mapping[str, pd.DataFrame]) -> pd.Da
 
 
 def against(numbers: pd.DataFrame, first: str, others: Iterable[str]) -> pd.DataFrame:
-    """How far others are ahead of one, setting by setting: see `ahead_of`."""
+    """The leads of `others` over `first`, paired by setting: see `ahead_of`."""
     wide = numbers.pivot(index="setting", columns="method", values="value")
     rows = [
         (name, wide[[first, name]].dropna()[first].mean(), *ahead_of(numbers, name, first))
@@ -199,7 +199,7 @@ def against(numbers: pd.DataFrame, first: str, others: Iterable[str]) -> pd.Data
 
 
 def later_against(rated: Sequence[Rated], table: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Metrics and measures that came after the recorded run, each against the one that led there."""
+    """Metrics and measures that were added after the recorded run, each against the best one of that run."""
     taus = table[["setting", "protocol", "tau"]].set_axis(["setting", "method", "value"], axis=1)
     metrics = sorted(name for name in set(taus["method"]) if name.startswith("MAS, ") or name in SOFT)
     found = [against(taus, EXPECTED, metrics).rename(columns={"method": "protocol"})]
@@ -210,13 +210,13 @@ def later_against(rated: Sequence[Rated], table: pd.DataFrame) -> dict[str, pd.D
 
 
 def later_methods(ahead: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """How much more each later method has than `LEADER`, by ground truth and by a metric, in one table."""
+    """The lead of each later method over `LEADER`, by ground truth and by a metric, in one table."""
     by = {about: about.removeprefix("measures by ") for about, of in AHEAD.items() if of == "method"}
     return pd.concat([ahead[about].assign(by=name) for about, name in by.items()])
 
 
 def sign_table(rated: Iterable[Rated], unsigned: Iterable[Rated], by: Mapping[str, str]) -> pd.DataFrame:
-    """What measures with a sign gain if only its absolute value is taken."""
+    """The gain of signed measures if the absolute value of their scores is used."""
     rows = []
     for name, protocol in by.items():
         both = measures_by(rated, protocol).merge(
@@ -237,7 +237,7 @@ def recorded(
     again: pd.DataFrame,
     more: Mapping[str, pd.DataFrame] | None = None,
 ) -> pd.DataFrame:
-    """What is kept of a run, a row per number."""
+    """The rows to record of a run, one per number."""
     named = named_metrics(table)
     means = pd.concat(
         [over_settings(table, what).assign(run=ALL, what=what) for what in COLUMNS], ignore_index=True
@@ -295,11 +295,11 @@ def ranked(measured: pd.DataFrame, by: str) -> pd.DataFrame:
 
 
 PART = "part"
-"""What rows about what else was asked begin with."""
+"""The beginning of rows about further experiments."""
 
 
 def part_rows(more: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Tables of what else was asked, a row per number."""
+    """The tables of further experiments as rows to record, one per number."""
     tables = []
     for part, table in more.items():
         texts = [name for name in table if name not in ("usual", "value", "low", "high", "n")]
@@ -313,31 +313,31 @@ def part_rows(more: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 FAR = 1.25
-"""A measure's number, where noise alone is 0 and the truth 1, from which on a metric has failed: one may put
-a measure that names the weightiest source first a little before the truth, which does not know it."""
+"""A measure's number (noise alone is 0, the truth 1) from which on a metric has failed in a setting. Slightly
+above 1 is legitimate: a measure may rank the strongest source first, but the truth does not rank sources."""
 
 
 def works(measured: pd.DataFrame) -> pd.Series:
-    """Of numbers by a metric, whether they are of a setting in which it puts no measure beyond `FAR`."""
+    """Whether each row is of a setting in which the metric gives no measure `FAR` or more."""
     return measured.groupby("setting")["value"].transform("max") < FAR
 
 
 FREE = "confirmed on, heads not told"
-"""Those settings that did not choose, and whose heads nobody told where to look: see `are_free`."""
+"""The settings that did not select the metric, and whose heads are neither compiled nor supervised."""
 
 
 def are_free(settings: pd.Series) -> pd.Series:
-    """Of settings, whether they are among `FREE`."""
+    """Whether settings belong to the group `FREE`."""
     return did_not_choose(settings) & ~were_told(settings)
 
 
 def did_not_choose(settings: pd.Series) -> pd.Series:
-    """Of settings, whether no metric was chosen by them."""
+    """Whether settings had no part in the selection of the metric."""
     return settings.isin([*CONFIRMING, *FURTHER])
 
 
 def ahead_of_usual(kept: Kept) -> pd.DataFrame:
-    """How much more tau the metric `UNTOLD` has than the usual one, setting by setting."""
+    """The gain in tau of the metric `UNTOLD` over the standard metric, the mean over groups of settings."""
     tau = kept.rows[kept.rows["what"] == "tau"].pivot(index="run", columns="protocol", values="value")
     tau = tau.loc[~tau.index.isin([*GROUPS, ALL])]
     ahead = tau[kept.metrics[UNTOLD]] - tau[kept.metrics["usual"]]
@@ -348,7 +348,7 @@ def ahead_of_usual(kept: Kept) -> pd.DataFrame:
 
 
 def beside_the_first(measured: pd.DataFrame, method: str = ROLLOUT) -> pd.DataFrame:
-    """How far a measure, and the second, are behind the first of all, by the metric that was chosen."""
+    """The first, the second and one more measure by the chosen metric, and the leads over the latter two."""
     rows = []
     for name, part in {"all": measured, "free": measured[are_free(measured["setting"])]}.items():
         ranking = ranked(part, CHOSEN).rename(columns={"settings": "n"})
@@ -374,19 +374,19 @@ def beside_the_first(measured: pd.DataFrame, method: str = ROLLOUT) -> pd.DataFr
 
 
 class Kept(NamedTuple):
-    """What a record says; `signs`, `retrained` and `decision` are of `sign_table` and its like.
+    """The results in a record; `signs`, `retrained` and `decision` are from `sign_table` and its like.
 
     Attributes:
-        metrics: the protocols that the text speaks of, by what it calls them.
-        halves: their tau, as `predictions.halves`, with the metric, `judge`, as the text calls it.
-        by_setting: their tau by setting, of those with several names once, under all of them.
-        rankings: of measures, by what the text calls the metric, or `KNOWN`; with a `rank` where all settings
-            have the measure.
-        measured: what every measure gets in every setting, by the same names; empty in a record from before
-            that was kept.
-        before: the share of methods that a protocol puts before ground truth with its best completion; empty
-            in a record from before that was kept.
-        failed: the settings in which a metric puts a method beyond `FAR`, by the same names as `measured`.
+        metrics: the protocols that the text names, by these names.
+        halves: their tau, as from `predictions.halves`; the column `judge` has the text's name of the metric.
+        by_setting: their tau by setting; a protocol with several names has one column under all of them.
+        rankings: the rankings of measures, by the text's name of the metric, or `KNOWN`; a measure has a
+            `rank` if all settings have it.
+        measured: every measure's number in every setting, by the same names; empty in older records, which
+            lack these numbers.
+        before: the share of methods that a protocol ranks before ground truth with its best completion; empty
+            in older records, which lack it.
+        failed: the settings in which a metric gives a method `FAR` or more, by the same names as `measured`.
     """
 
     rows: pd.DataFrame
@@ -412,7 +412,7 @@ class Kept(NamedTuple):
 
 
 def widest(rows: pd.DataFrame) -> pd.DataFrame:
-    """Of all records of the chapter, the one that asked the most settings, and of such the most metrics."""
+    """The rows of the chapter's record with the most settings and, among these, the most numbers."""
     if rows.empty:
         return rows
     sizes = rows.groupby("record")["run"].agg(["nunique", "size"])
@@ -420,7 +420,7 @@ def widest(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_further(first: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows of one record, and those of `FURTHER` settings in the record that asked most of them."""
+    """The rows of one record, and those of `FURTHER` settings from the record with most of these."""
     others = rows[rows["run"].isin(FURTHER) & ~rows["run"].isin(first["run"])]
     return pd.concat([first, widest(others)], ignore_index=True)
 
@@ -435,7 +435,7 @@ def with_best_truth(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def of_record(rows: pd.DataFrame) -> Kept:
-    """What `recorded` was given, of the rows of one record; all empty where there is none."""
+    """The inverse of `recorded`: the results in the rows of one record; all empty if there is none."""
     rows = rows.reindex(columns=["run", "metric", *ESTIMATE])
     what, _, of = (rows["metric"].map(lambda name, i=i: name.partition(": ")[i]) for i in range(3))
     rows = rows.assign(run=rows["run"].astype(str), what=what.astype(str), protocol=of.astype(str))
@@ -468,10 +468,10 @@ def of_record(rows: pd.DataFrame) -> Kept:
 
 
 def pooled(rows: pd.DataFrame) -> Kept:
-    """What all records say of metrics: the widest, and beside it the one that asked most `FURTHER` settings.
+    """The results of all records: of the widest, and of the one with most `FURTHER` settings.
 
-    What metrics say of methods is of the records that give ground truth its best completion, where there are
-    such, and without settings in which a metric `failed`.
+    Metrics' numbers of methods are from records that give ground truth its best completion, if there are such
+    records, and without settings in which a metric `failed`.
     """
     if rows.empty:
         return of_record(rows)
@@ -529,7 +529,7 @@ def _signs(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def called_as(metrics: Mapping[str, str], rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows of protocols, again for every name that the text has for one, as `judge`, in the text's order."""
+    """The rows of each protocol, repeated for every name of it in the text (column `judge`), in its order."""
     return pd.concat(
         [rows[rows["protocol"] == protocol].assign(judge=name) for name, protocol in metrics.items()]
         or [rows.assign(judge=[])],
@@ -538,14 +538,14 @@ def called_as(metrics: Mapping[str, str], rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def each_once(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows of `called_as`, of a protocol that the text has several names for once, under all of them."""
+    """The rows of `called_as` without repetition: a protocol with several names has them all in `judge`."""
     metrics = dict(zip(rows["judge"], rows["protocol"], strict=True))
     once = rows.assign(judge=rows["protocol"].map(_all_names(metrics)))
     return once.drop_duplicates(["judge", "settings"], ignore_index=True)
 
 
 def _all_names(metrics: Mapping[str, str]) -> dict[str, str]:
-    """What the text calls a protocol, by protocol, its names in the text's order."""
+    """Protocol -> all its names in the text, in the text's order, joined by " = "."""
     return {
         protocol: " = ".join(name for name, metric in metrics.items() if metric == protocol)
         for protocol in metrics.values()

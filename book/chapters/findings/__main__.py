@@ -1,4 +1,4 @@
-"""`python -m book.chapters.findings` prints what came of claims; `--readme` renews README and CITATION."""
+"""`python -m book.chapters.findings` prints all findings; `--readme` updates README and CITATION."""
 
 import argparse
 from pathlib import Path
@@ -8,7 +8,7 @@ from book.chapters.findings.readme import cited, filled, table
 
 
 def main() -> None:
-    """Print the table of all claims, or renew what README.md and CITATION.cff say."""
+    """Print the table of all claims, or update the findings in README.md and CITATION.cff."""
     parser = argparse.ArgumentParser(description="What the studies claimed, and what came out in results/.")
     parser.add_argument("--readme", action="store_true", help="renew README.md and CITATION.cff")
     args = parser.parse_args()

@@ -1,4 +1,4 @@
-"""What the book found, in a paragraph: each clause says what its claim's verdict is, with its number."""
+"""The book's abstract: a paragraph whose clauses state the verdicts of claims, with their numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from book.chapters.findings.finding import (
 )
 
 MOST = 120
-"""Words."""
+"""The largest number of words in the abstract."""
 
 OPENING = "This book repeats six attention studies with ground truth."
 
@@ -72,11 +72,11 @@ SENTENCES: Mapping[str, Mapping[str, str]] = {
         NOT_RUN: "Other metrics were not run.",
     },
 }
-"""By the name of a claim and its verdict; in the place of {} stands its number or a clause of it."""
+"""Name of a claim -> verdict -> sentence, in which the claim's number, or a clause with it, replaces {}."""
 
 
 def copying_clause(number: Number) -> str:
-    """How many models can copy: "all 10 can (failures: 0 % [0, 31])"."""
+    """A clause on how many models can copy: "all 10 can (failures: 0 % [0, 31])"."""
     if number.value in (0, 1):
         who = f"all {number.n} can" if number.value == 0 else f"none of {number.n} can"
     else:
@@ -98,5 +98,5 @@ def found_in_short(found: Iterable[Finding]) -> list[str]:
 
 
 def abstract(found: Iterable[Finding]) -> str:
-    """The paragraph, from what came of all claims."""
+    """The abstract's paragraph, from the findings of all claims."""
     return " ".join([OPENING, *found_in_short(found)])

@@ -1,4 +1,4 @@
-"""Every claim of the book, and what came of each."""
+"""Every claim of the book, and its finding."""
 
 import functools
 
@@ -26,7 +26,7 @@ STUDIES = {
     "book": "Our predictions about faithfulness metrics, made before the first run",
     "programs": "Our predictions about random programs, made before drawing them",
 }
-"""What is called a study here, in the order of the chapters."""
+"""Key -> title of the studies, and of our own groups of claims, in the order of the chapters."""
 
 CLAIMS = (
     *rasp.CLAIMS,
@@ -42,7 +42,7 @@ CLAIMS = (
     *judging.PREDICTED,
     *programs.CLAIMS,
 )
-"""What is judged, in the same order."""
+"""All claims, in the same order."""
 
 
 @functools.cache

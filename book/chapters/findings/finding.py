@@ -1,4 +1,4 @@
-"""What a finding is: what a study claims, what the records say of it, and how sure that is."""
+"""The parts of a finding: a study's claim, its outcome in the records, and the caveats of these records."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from attnlib.stats import with_interval
 from book.chapters.records import came_with_the_book
 
 VERDICTS = ("reproduced", "not reproduced", "inconclusive", "not run")
-"""What can become of a claim."""
+"""The possible verdicts on a claim."""
 
 REPRODUCED, NOT_REPRODUCED, INCONCLUSIVE, NOT_RUN = VERDICTS
 
 WEAKER, STRONGER = "weaker than published", "stronger than published"
-"""Remarks on an effect whose size the study gives."""
+"""Remarks on an effect, if the study gives its size."""
 
 
 class Number(NamedTuple):
-    """The number that a claim stands or falls by: of many cases, of the one that speaks most against it.
+    """The number that decides a claim; if there are many cases, the number of the least favourable one.
 
     Attributes:
-        n: how many units the interval is over.
-        units: what these are, "seeds".
-        bound: where the verdict turns: between what would reproduce the claim, and what would not.
-        unit: of `with_interval`: "%", "points", or "".
-        signed: whether a plus is said: of differences.
+        n: the number of units that the interval is over.
+        units: the name of these units, such as "seeds".
+        bound: the bound between numbers that reproduce the claim and numbers that do not.
+        unit: the unit of the value, for `with_interval`: "%", "points", or "".
+        signed: whether positive values have a plus sign, as differences do.
     """
 
     value: float
@@ -44,25 +44,25 @@ class Number(NamedTuple):
 
     @property
     def words(self) -> str:
-        """It in words: "+41 points [+23, +59; n = 3 seeds]"."""
+        """The number in words: "+41 points [+23, +59; n = 3 seeds]"."""
         counted = f"n = {self.n:,} {self.units}"
         return with_interval(self, self.unit, self.digits, signed=self.signed, beside=[counted])
 
     @property
     def short(self) -> str:
-        """The same without n: "+41 points [+23, +59]"."""
+        """The number in words without n: "+41 points [+23, +59]"."""
         return with_interval(self, self.unit, self.digits, signed=self.signed)
 
 
 class Outcome(NamedTuple):
-    """What the records say of a claim.
+    """The outcome of a claim according to the records.
 
     Attributes:
         verdict: one of `VERDICTS`.
-        result: what the number is, in at most 15 words; "" where nothing was run.
+        result: a description of the number, in at most 15 words; "" if nothing was run.
         remark: `WEAKER`, `STRONGER` or "".
-        more: what else is to be known of it, or "".
-        paper: the study's own number of the same thing, or "".
+        more: further results in sentences, or "".
+        paper: the study's own number of the same effect, or "".
     """
 
     verdict: str
@@ -79,27 +79,27 @@ class Outcome(NamedTuple):
 
 
 Answer = Callable[[pd.DataFrame], Outcome]
-"""From a chapter's records to what they say."""
+"""A function from a chapter's recorded rows to the outcome of a claim."""
 
 
 class NotRunError(Exception):
-    """What a claim is judged by is not in the records."""
+    """The records lack the rows that decide a claim."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What a study says, and where the book looks into it.
+    """A study's claim, the rule that decides it, and its place in the book.
 
     Attributes:
         study: a key of `STUDIES`.
-        name: what it is called where there is no room for a sentence: a few words, its own.
+        name: a unique name of a few words, for places without room for a sentence.
         words: the claim, a sentence that could be false.
-        chapter: the notebook with the account, whose records decide.
-        section: the heading in it under which the account stands.
-        rule: what reproduces the claim, with its margin, in words; `answer` is the same in code.
-        of: the notebook whose records decide, where it is another.
+        chapter: the notebook that discusses the claim, and whose records decide it.
+        section: the heading of that section in the notebook.
+        rule: the condition that reproduces the claim, with its margin, in words; `answer` is its code.
+        of: the notebook whose records decide, if it is another one.
         before: whether sentence and rule were committed before the first run.
-        rows: what reads the rows that decide, where they are not in `results/`.
+        rows: a function that reads the rows that decide, if they are not in `results/`.
     """
 
     study: str
@@ -121,10 +121,10 @@ class Claim:
 
 @dataclass(frozen=True)
 class Finding:
-    """What came of a claim.
+    """A claim with its outcome.
 
     Attributes:
-        caveat: what is to be said against these records ("uncommitted changes", say), or "".
+        caveat: the caveats of the records that decide (such as "uncommitted changes"), or "".
     """
 
     claim: Claim
@@ -135,7 +135,7 @@ class Finding:
 def find(claim: Claim) -> Finding:
     """Judge a claim by its chapter's records that came with the book; without them, it is "not run".
 
-    What is to be said against records counts if the claim would be judged otherwise without them.
+    The finding states the caveats of records only if the outcome would differ without these records.
     """
     rows = claim.rows() if claim.rows else came_with_the_book(claim.of or claim.chapter)
     outcome = judged(claim, rows)
@@ -147,7 +147,7 @@ def find(claim: Claim) -> Finding:
 
 
 def judged(claim: Claim, rows: pd.DataFrame) -> Outcome:
-    """What these records say of a claim."""
+    """The outcome of a claim according to these rows."""
     try:
         return claim.answer(there(rows))
     except NotRunError as error:
@@ -165,14 +165,14 @@ def slug(heading: str) -> str:
 
 
 def there(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows."""
+    """The rows; raises a `NotRunError` if there are none."""
     if rows.empty:
         raise NotRunError
     return rows
 
 
 def one(rows: pd.DataFrame, **where: object) -> Any:
-    """The row that has these values in these columns: of several records, that over the most units."""
+    """The row with these values in these columns; among several records, the one over the most units."""
     for name, value in where.items():
         rows = rows[rows[name] == value]
     if len(there(rows)) > 1 and "record" in rows and not rows["record"].duplicated().any():
@@ -188,7 +188,7 @@ def each_of(rows: pd.DataFrame) -> Iterator[Any]:
 
 
 def number(row: Any, units: str, bound: float, **how: Any) -> Number:
-    """A row's number and interval, held against a bound; see `Number`."""
+    """A row's number and interval with the bound of the verdict; see `Number`."""
     value, low, high = (float(getattr(row, name)) for name in ("value", "low", "high"))
     return Number(value, low, high, int(row.n), units, float(bound), **how)
 

@@ -1,4 +1,4 @@
-"""The findings as the README and CITATION.cff have them, between markers; and as a table of all claims."""
+"""The findings for README.md and CITATION.cff, and as a table of all claims."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from book.chapters.findings.claims import STUDIES
 from book.chapters.findings.finding import VERDICTS, Finding
 
 BEGIN, END = "<!-- findings: python -m book.chapters.findings --readme -->", "<!-- end of findings -->"
-"""What stands before the findings in README.md, and behind them."""
+"""The markers before and after the findings in README.md."""
 
 COUNTS = "The table counts the claims of the six studies, and three groups of our own."
-"""What the README says before the table of studies."""
+"""The sentence before the README's table of studies."""
 
 CITED = "abstract: >-\n"
-"""How the abstract begins in CITATION.cff; it ends where the next key does."""
+"""The beginning of the abstract in CITATION.cff; the abstract ends at the next key."""
 
 
 def table(found: Iterable[Finding]) -> str:
-    """A row per claim: the study where it begins, claim, verdict, result, rule, and what else is known."""
+    """A row per claim: the study (in its first row only), claim, verdict, result, rule, and remarks."""
     lines = ["| study | claim | verdict | result | rule | more |", "|---|---|---|---|---|---|"]
     study = ""
     for each in found:
@@ -39,7 +39,7 @@ def table(found: Iterable[Finding]) -> str:
 
 
 def by_study(found: Iterable[Finding]) -> str:
-    """A row per study: how many of its claims have which verdict, and where they are accounted for."""
+    """A row per study: how many of its claims have each verdict, and links to the discussions."""
     lines = [f"| study | {' | '.join(VERDICTS)} | account |", "|---|" + "---|" * (len(VERDICTS) + 1)]
     for study, of_study in groupby(found, key=lambda each: each.claim.study):
         claims = list(of_study)

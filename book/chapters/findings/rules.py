@@ -1,7 +1,7 @@
-"""What makes verdicts of numbers: one way to ask each kind of question, for all claims.
+"""The rules from numbers to verdicts: one rule for each kind of question, shared by all claims.
 
-A number is a row with `value` and the ends `low` and `high` of its 95 % interval; where there is no interval
-(NaN), nothing is shown.
+A number is a row with `value` and the ends `low` and `high` of its 95 % interval; without an interval (NaN),
+the number shows nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LEVEL = 0.05
 
 
 def above(number: Any, bound: float = 0.0) -> str:
-    """The verdict of a claim that a number is above a bound: its whole interval has to be, or below."""
+    """The verdict that a number is above a bound: yes (no) if its whole interval is above (below)."""
     return _verdict(number.low > bound, number.high < bound)
 
 
@@ -47,17 +47,17 @@ def within(number: Any, centre: float, margin: float) -> str:
 
 
 def beside(number: Any, published: float) -> str:
-    """A remark, if a number is shown to be lower or higher than the study's."""
+    """The remark whether a number is shown to be lower or higher than the study's; "" if neither."""
     return WEAKER if number.high < published else STRONGER if number.low > published else ""
 
 
 class Cases(NamedTuple):
-    """A claim about each of several cases.
+    """The verdict of a claim about several cases.
 
     Attributes:
-        shown: how many cases are shown to be as claimed.
-        refuted: how many are shown not to be, corrected for all by Holm's method.
-        least: the case that speaks most against the claim.
+        shown: the number of cases that are shown to be as claimed (in `some` with Holm's correction).
+        refuted: the number of cases that are refuted (in `every` with Holm's correction).
+        least: the case that decides: the least favourable of `every`, the most favourable of `some`.
     """
 
     verdict: str
@@ -70,8 +70,8 @@ class Cases(NamedTuple):
 def every(cases: pd.DataFrame, bound: float | str = 0.0, *, seeds: bool = True) -> Cases:
     """The verdict of a claim that a number is above a bound in every case.
 
-    Yes if every case is shown to be (an intersection of tests), no if one is shown to be below, by Holm's
-    method.
+    Yes if every case is shown to be above (an intersection of tests), no if one is shown to be below, with
+    Holm's correction.
     """
     if cases.empty:
         raise NotRunError
@@ -88,8 +88,8 @@ def every(cases: pd.DataFrame, bound: float | str = 0.0, *, seeds: bool = True) 
 def some(cases: pd.DataFrame, bound: float = 0.0, *, whole: bool, seeds: bool = True) -> Cases:
     """The verdict of a claim that a number is above a bound in at least one case.
 
-    It is reproduced if some case is shown to be, corrected by Holm's method, and not if every case that there
-    can be is recorded (`whole`) and shown to be below. `least` is the case that speaks most for the claim.
+    Yes if some case is shown to be above, with Holm's correction; no if all possible cases are recorded
+    (`whole`) and every one is shown to be below. `least` is the most favourable case.
     """
     if cases.empty:
         raise NotRunError
@@ -102,7 +102,7 @@ def some(cases: pd.DataFrame, bound: float = 0.0, *, whole: bool, seeds: bool = 
 
 
 def paired(first: pd.DataFrame, second: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """The first less the second, paired by seed: the mean with Student's interval over seeds."""
+    """The mean difference of the first and the second, paired by seed, with Student's interval over seeds."""
     of_seeds = [rows.groupby([*by, "seed"], sort=False)["value"].mean() for rows in (first, second)]
     both = pd.concat(of_seeds, axis=1, keys=["first", "second"]).dropna().reset_index()
     found = table_over_seeds(both.assign(value=both["first"] - both["second"]), by)

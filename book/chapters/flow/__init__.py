@@ -1,4 +1,4 @@
-"""Quantifying Attention Flow: rollout, flow and raw attention beside blank-out."""
+"""Quantifying Attention Flow: rollout, flow and raw attention compared with occlusion and gradients."""
 
 from book.chapters.flow.quantifying_flow import QuantifyingFlow
 

@@ -25,7 +25,7 @@ from book.chapters.flow.measures import BLANK_OUT, FLOW, GRADIENT, RAW, ROLLOUT,
 from book.chapters.records import paper_figures
 
 TABLES = {BLANK_OUT: "Quantifying Attention Flow Table 1", GRADIENT: "Quantifying Attention Flow Table 2"}
-"""Of the paper: what agreement is with."""
+"""The paper's tables, by the relevance that agreement is measured with."""
 
 SECTION = "Several seeds and natural sentences"
 
@@ -33,7 +33,7 @@ CORPORA = {"templates": "templates", "linzen": "Wikipedia", "sst": "movie review
 
 
 def agrees_better(way: str, data: str, relevance: str, rows: pd.DataFrame) -> Outcome:
-    """How far a way is ahead of raw attention in rank correlation, as a mean over layers from the second."""
+    """A method's lead over raw attention in rank correlation: the mean over layers from the second on."""
     rows = tables.recorded(rows)
     there(rows[rows["metric"].eq(tables.ADVANTAGE) & rows["relevance"].eq(relevance)])
     ahead = one(tables.over_layers(rows, relevance), way=way, data=data)
@@ -58,7 +58,7 @@ def agrees_better(way: str, data: str, relevance: str, rows: pd.DataFrame) -> Ou
 
 
 def published_lead(way: str, relevance: str) -> float:
-    """How far the paper's way is ahead of its raw attention, as a mean over the same layers."""
+    """The paper's lead of the method over raw attention: the mean over the same layers."""
     figures = paper_figures().query("table == @TABLES[@relevance]")
     deep = figures[figures["setting"].str.extract(r"(\d+)")[0].astype(int).ge(tables.FROM_LAYER).to_numpy()]
     means = deep.groupby("task")["value"].mean()
@@ -66,7 +66,7 @@ def published_lead(way: str, relevance: str) -> float:
 
 
 def _named(models: pd.DataFrame, way: str, last: int) -> str:
-    """How often the subject, which decides in templates, comes first."""
+    """A sentence on how often the subject, which decides the verb's number in templates, is ranked first."""
     names = table_over_seeds(models[models["metric"] == tables.SUBJECT], ["way", "layer"], share=True)
     if names.empty:
         return ""

@@ -1,4 +1,4 @@
-"""What the figure of one sentence shows: every score of its words, layer by layer."""
+"""The data of the figure of one sentence: every score of its words, layer by layer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from book.chapters.flow.measures import FLOW, RAW, ROLLOUT, SentenceScores
 def sentence_map(
     model: nn.Module, task: SentenceTask | TokenizedTask, sentence: Sentence
 ) -> tuple[list[str], Float[Tensor, "row key"], int]:
-    """All scores of one sentence, each scaled so that its largest is 1."""
+    """All scores of one sentence, each row scaled so that its largest value is 1."""
     seen = SentenceScores(model, task, [sentence], (RAW, ROLLOUT, FLOW), ())
     named = {
         f"{way} {layer}": row[0]

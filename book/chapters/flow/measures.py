@@ -1,20 +1,20 @@
-r"""Does attention, read at a layer, put the words first that a prediction depends on?
+r"""Does attention, read out at a layer, rank the words first that a prediction depends on?
 
-Of every sentence and layer $l$, three scores of its words, for the position $q$ that predicts:
+For every sentence and layer $l$, words have three scores, for the position $q$ that predicts:
 
     raw attention    A_l[q]                     the mean over heads
     rollout          R_l[q]                     attnlib.rollout.rollout, of layers 1 to l
     flow             max. flow from q           attnlib.rollout.attention_flow, of layers 1 to l
 
-and two of what the prediction of the right class $y$ depends on:
+and two measures of how the prediction of the right class $y$ depends on them:
 
     blank-out        |p(y) - p(y | word k is <unk>)|
     gradient         || d z_y / d e_k ||_2,     z_y the log odds of y, e_k the word's embedding
 
-What is measured is Spearman's correlation of the one with the other over the words of a sentence. Words that
-are `<unk>` already cannot be blanked, and are left out of everything.
+The result is Spearman's correlation of a score with a measure over the words of a sentence. Words that are
+`<unk>` already cannot be replaced by it, and are left out of everything.
 
-`SLIPS` are what the authors' code does otherwise (or in the text is not said), to be taken one at a time.
+`SLIPS` are the differences of the authors' code from this (or from the paper), applied one at a time.
 
 References:
     Abnar and Zuidema 2020, *Quantifying attention flow in transformers*, section 4, and the authors' code.
@@ -43,12 +43,12 @@ from book.chapters.flow.agreement import Sentence, SentenceTask, TokenizedTask
 
 RAW, ROLLOUT, FLOW, OVER_NULL = "raw attention", "rollout", "flow", "rollout over null"
 EARLIER = "earlier word first"
-"""A rival that has seen no model: its scores fall from the first word to the last."""
+"""A baseline without a model: its scores decrease from the first word to the last."""
 
 BLANK_OUT, GRADIENT = "blank-out", "gradient"
 WORDS, WITH_CLS = "words", "words and CLS"
-"""What is ranked. The position that predicts has a score, too, which is large wherever a residual connection
-is counted."""
+"""The tokens that are ranked. The position that predicts also has a score, which is large wherever a residual
+connection is counted."""
 
 DENSE, ANY_QUERY, LAST_CLASS, SUMMED = "dense ranks", "largest over queries", "label -1", "summed gradient"
 SLIPS = {
@@ -59,7 +59,7 @@ SLIPS = {
 }
 
 TOGETHER = 64
-"""Sentences in a pass."""
+"""Sentences per forward pass."""
 
 
 def agreement_rows(
@@ -69,7 +69,7 @@ def agreement_rows(
     ways: Sequence[str] = (RAW, ROLLOUT, FLOW),
     slips: Collection[str] = (),
 ) -> pd.DataFrame:
-    """How well every way and layer agrees with what the prediction depends on, sentence by sentence."""
+    """Rank correlation of every method and layer with occlusion and the gradient, sentence by sentence."""
     _check(ways, (RAW, ROLLOUT, FLOW, OVER_NULL), "ways")
     _check(slips, (*SLIPS,), "slips")
     rank = dense_rank_correlation if DENSE in slips else spearman
@@ -108,7 +108,7 @@ def subject_rows(
 
 
 class SentenceScores:
-    """Scores (`[layer batch key]`), relevance and counted items of sentences of one length, each by name."""
+    """Scores (`[layer batch key]`), relevance and ranked items of sentences of one length, each by name."""
 
     def __init__(
         self,
@@ -144,7 +144,7 @@ def _seen(
     ways: Sequence[str],
     slips: Collection[str],
 ) -> Iterator[tuple[list[int], SentenceScores]]:
-    """Sentences of one length at a time, so that no padding has to be thought of; with their places."""
+    """Yield the indices and scores of sentences of one length at a time, so that there is no padding."""
     groups = defaultdict[int, list[int]](list)
     for place, sentence in enumerate(sentences):
         groups[task.length(sentence)].append(place)
@@ -156,7 +156,7 @@ def _seen(
 
 @torch.no_grad()
 def _means(model: nn.Module, batch: Batch, query: int) -> Float[Tensor, "batch layer query key"]:
-    """The mean attention over heads of every layer, from the model's own kernel where that can be."""
+    """The mean attention over heads of every layer, from the model's own kernel where possible."""
     layers = list[Tensor]()
     how: dict[str, Any] = {"on_layer": lambda layer, mean: layers.append(mean), "rollout": False}
     if is_followed(model):
@@ -169,7 +169,7 @@ def _means(model: nn.Module, batch: Batch, query: int) -> Float[Tensor, "batch l
 def _followed(
     attention: Float[Tensor, "batch layer query key"], way: str, rows: list[int], query: int
 ) -> Float[Tensor, "layer batch key"]:
-    """Scores of every layer, the largest over the queries `rows`."""
+    """The scores of every layer: the largest over the queries `rows`."""
     n, depth = attention.shape[-1], attention.shape[1]
     if way == RAW:
         return attention[:, :, rows].amax(2).transpose(0, 1)
@@ -195,7 +195,7 @@ def blanked(
     label: Int64[Tensor, " batch"],
     unknown: int,
 ) -> Float[Tensor, "batch key"]:
-    """Blank-out of the module's docstring, all words of all sentences in one batch."""
+    """Occlusion (`blank-out` in the module's docstring) of all words of all sentences in one batch."""
     n = ids.shape[1]
     blank = torch.eye(n, dtype=torch.bool, device=ids.device)
     changed = ids[:, None].repeat(1, n, 1).masked_fill(blank, unknown)
@@ -213,9 +213,9 @@ def gradient_size(
     label: Int64[Tensor, " batch"],
     summed: bool = False,
 ) -> Float[Tensor, "batch key"]:
-    """The gradient of the module's docstring; or, `summed`, the size of its sum over features.
+    """The norm of the gradient of the module's docstring or, if `summed`, the size of its sum over features.
 
-    That sum is 0 up to rounding where layers normalise first: they take the mean over features off.
+    That sum is 0 up to rounding in pre-norm models, whose layers first subtract the mean over features.
     """
     embedded = list[Tensor]()
     table = model.embedding if hasattr(model, "embedding") else model.get_input_embeddings()
@@ -232,7 +232,7 @@ def gradient_size(
 def _table(
     places: list[int], values: np.ndarray, way: str, about: dict[str, Any], name: str = "value"
 ) -> pd.DataFrame:
-    """A row per layer and sentence; what has no layers is at layer 0."""
+    """A row per layer and sentence; a score without layers has layer 0."""
     first = 1 if way in (RAW, ROLLOUT, FLOW, OVER_NULL) else 0
     layers = np.repeat(np.arange(first, first + len(values)), len(places))
     return pd.DataFrame(
@@ -250,12 +250,12 @@ def dense_rank_correlation(
     y: Float[np.ndarray, "*checkpoint row token"],
     mask: Bool[np.ndarray, "row token"],
 ) -> Float[np.ndarray, "*checkpoint row"]:
-    r"""The rank correlation that the authors' code computes, to be shown beside Spearman's.
+    r"""The rank correlation of the authors' code, for comparison with Spearman's.
 
     It is $1 - 6 \sum_i d_i^2 / (n (n^2 - 1))$, with $d_i$ the difference of dense ranks.
 
-    Dense ranks count up by one per *different* value. The formula is Spearman's where no values are tied;
-    where they are it is not: a constant has no correlation of 0, and may get one of -.6.
+    Dense ranks increase by one per *different* value. The formula equals Spearman's correlation only without
+    ties: constant values, for example, may get a correlation of -.6.
     """
     n = mask.sum(-1)
     apart = np.where(mask, _dense_ranks(x, mask) - _dense_ranks(y, mask), 0.0)

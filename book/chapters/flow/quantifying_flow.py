@@ -47,16 +47,16 @@ TEMPLATES, LINZEN, SST = "templates", "linzen", "sst"
 CORPORA = (TEMPLATES, LINZEN, SST)
 
 VALIDATED, TESTED = 500, 1000
-"""Sentences that the best checkpoint is chosen by, and that accuracy is tested on."""
+"""The numbers of sentences for choosing the best checkpoint, and for testing accuracy."""
 
 MIXED = 2000
-"""Templates among the sentences of Linzen, so that the grammar is not forgotten."""
+"""The number of templates added to Linzen's sentences, so that the model does not forget the grammar."""
 
 LONGEST = 100
 """Words that a model can read at most."""
 
 UNKNOWN = {TEMPLATES: 0.05, LINZEN: 0.1, SST: 0.1}
-"""The share of words that are `<unk>` in training: a model has to know what is left when one is blanked."""
+"""The share of words replaced by `<unk>` in training, so that models know sentences with a gap."""
 
 DROPOUT = {TEMPLATES: 0.1, LINZEN: 0.2, SST: 0.2}
 
@@ -66,9 +66,9 @@ class FlowRun(Run):
     """A model of the sentences of one of `CORPORA`.
 
     Attributes:
-        causal: whether it sees earlier words only, and predicts at the last one.
-        untrained: whether it keeps the weights it begins with: the twin that chance is measured on.
-        pretrained: whether it is the reader's `classifier`.
+        causal: whether the model sees earlier words only, and predicts at the last one.
+        untrained: whether the model keeps its initial weights, as a baseline.
+        pretrained: whether the model is the reader's `classifier`.
     """
 
     data: str
@@ -78,7 +78,7 @@ class FlowRun(Run):
 
     @property
     def ways(self) -> tuple[str, ...]:
-        """How its attention is followed."""
+        """The methods applied to the model's attention."""
         return (RAW, ROLLOUT, FLOW, OVER_NULL) if self.causal else (RAW, ROLLOUT, FLOW)
 
 
@@ -136,14 +136,14 @@ class QuantifyingFlow(Chapter):
 
     @property
     def typed(self) -> list[str]:
-        """The words of the sentence of one's own."""
+        """The words of the reader's own sentence."""
         return split_words(self.sentence)
 
     # ---- sentences -----------------------------------------------------------------------------------
 
     @cached_property
     def splits(self) -> dict[str, dict[str, list[Sentence]]]:
-        """Sentences to train, to choose the best checkpoint and to test on, by corpus; none is in two."""
+        """Disjoint sentences for training, for choosing the best checkpoint and for testing, by corpus."""
         return {name: self._split(name) for name in dict.fromkeys([TEMPLATES, *self.corpora])}
 
     def _split(self, name: str) -> dict[str, list[Sentence]]:
@@ -166,7 +166,7 @@ class QuantifyingFlow(Chapter):
         return {"valid": found[:VALIDATED], "test": found[VALIDATED:held], "train": found[held:]}
 
     def learned(self, data: str) -> list[Sentence]:
-        """What a model of a corpus learns from."""
+        """The training sentences for a model of a corpus."""
         own = self.splits[data]["train"]
         return own if data != LINZEN else [*own, *self.splits[TEMPLATES]["train"][:MIXED]]
 
@@ -195,7 +195,7 @@ class QuantifyingFlow(Chapter):
         return self.splits[run.data]["test"][: self.sentences]
 
     def tests(self, run: FlowRun) -> dict[str, list[Sentence]]:
-        """What the model of a run is tested on, by name."""
+        """The test sets for the model of a run, by name."""
         found = {run.data: self.splits[run.data]["test"]}
         if run.data != LINZEN:
             return found
@@ -205,7 +205,7 @@ class QuantifyingFlow(Chapter):
     # ---- runs ----------------------------------------------------------------------------------------
 
     def runs(self) -> list[FlowRun]:
-        """A model per corpus and seed, each with its untrained twin; one that looks back, if asked for."""
+        """A model per corpus and seed, each with an untrained twin; with `looks_back`, causal ones, too."""
         kinds, found = [(name, name, False) for name in self.corpora], list[FlowRun]()
         if self.looks_back:
             kinds.append(("templates, looking back", TEMPLATES, True))
@@ -260,7 +260,7 @@ class QuantifyingFlow(Chapter):
         )
 
     def _begin_with_templates(self, model: Transformer, run: FlowRun) -> None:
-        """Copy the weights of the same seed's model of templates, and the vectors of words that both know."""
+        """Copy the weights of the same seed's model of templates, and the embeddings of shared words."""
         name = f"templates, seed {run.seed}"
         if name not in self.trained:
             self.train(FlowRun(name, run.seed, TEMPLATES), progress=False)
@@ -299,7 +299,7 @@ class QuantifyingFlow(Chapter):
         return self._of_runs(agreement_rows, models, self.runs())
 
     def slips(self, models: Mapping[str, nn.Module]) -> pd.DataFrame:
-        """`agreement_rows` of the first seed's trained models, as it should be and with each slip alone."""
+        """`agreement_rows` of the first seed's trained models, without slips and with each slip alone."""
         tables = list[pd.DataFrame]()
         for run in self.runs():
             if run.untrained or run.causal or run.pretrained or run.seed != self.seeds[0]:

@@ -1,4 +1,4 @@
-"""What comes of quantifying attention flow: its tables, verdicts, and the rows of a record."""
+"""The chapter's tables, its verdicts, and the rows of a record."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from book.chapters.flow.measures import (
 from book.chapters.records import made_alike, paper_figures
 
 MODEL = ["data", "causal", "untrained", "seed"]
-"""What tells models apart."""
+"""The columns that identify a model."""
 
 SETTINGS = ["tested on", "slip", "relevance", "items", "way", "layer"]
-"""What tells the numbers of a model apart; "" (of layers, 0) where it does not apply."""
+"""The columns that identify a number of a model; "" (for `layer`, 0) where one does not apply."""
 
 KIND = [*MODEL, "relevance", "items", "way"]
-"""What tells the layers of one way of a model from others."""
+"""The columns that identify one method applied to one model, across its layers."""
 
 RECORDED = [*MODEL, "metric", *SETTINGS, "value", "low", "high", "n", "spread", "chance"]
 
@@ -42,16 +42,16 @@ AGREEMENT, ADVANTAGE, SUBJECT, ACCURACY, SLIP = (
 """The metrics of a record."""
 
 AS_THE_PAPER = {"items": WITH_CLS, "untrained": False, "causal": False}
-"""What the paper's tables are of: all tokens ranked, by a trained model that looks both ways."""
+"""The setting of the paper's tables: all tokens are ranked, in a trained bidirectional model."""
 
 RUNNING = "running averages"
-"""The slip that is taken of the numbers, not of the passes."""
+"""The slip that changes the resulting numbers, not the computation of scores."""
 
 LEVEL = 0.05
-"""Of what is said of all corpora together."""
+"""The significance level of the claims over all corpora together."""
 
 MAY_DIFFER = ("corpora", "seeds", "looks_back", "sentence", "slip_sentences", "device")
-"""Parameters in which runs may differ whose models are of the same kinds."""
+"""Parameters in which runs may differ and still have models of the same kinds."""
 
 FROM_LAYER = 2
 """The layer from which rollout and flow are claimed to agree better than raw attention."""
@@ -69,7 +69,7 @@ def by_layer(rows: pd.DataFrame, by: Sequence[str] = ("relevance", "items", "way
 
 
 def agreement_panels(shown: pd.DataFrame) -> pd.DataFrame:
-    """Correlations of one corpus, with a column `panel` of relevance and of whether the model is trained."""
+    """Correlations of one corpus, with a column `panel`: the relevance, and whether the model is trained."""
     names = {
         (relevance, untrained): f"{relevance}, {'untrained' if untrained else 'trained'}"
         for untrained in (False, True)
@@ -83,7 +83,7 @@ def agreement_panels(shown: pd.DataFrame) -> pd.DataFrame:
 
 
 def of_sentences(sentences: Sequence[Sentence]) -> pd.DataFrame:
-    """Sentences of the grammar, a row each, with the subject, the verb's number and the attractors."""
+    """A row per sentence of the grammar, with its subject, the verb's number and the number of attractors."""
     rows = [
         {
             "sentence": " ".join(each.words),
@@ -103,12 +103,12 @@ def of_subjects(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def by_test(right: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
-    """The accuracy of every model by `tested on`, with its set-up."""
+    """The accuracy of every model on each test set (`tested on`), with the model's set-up."""
     return summarise(right, ["run", "tested on"], "right").merge(runs, on="run")
 
 
 def of_all_seeds(means: pd.DataFrame, *, share: bool = False) -> pd.DataFrame:
-    """`by_layer` or `advantages` over seeds, with Student's interval; of one seed, that over sentences."""
+    """`by_layer` or `advantages` over seeds, with Student's interval; for one seed, that over sentences."""
     by = [
         str(name) for name in means if name not in ("seed", "value", "low", "high", "n", "spread", "chance")
     ]
@@ -140,7 +140,7 @@ def verdicts(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def of_slips(rows: pd.DataFrame) -> pd.DataFrame:
-    """What each slip of the original's code changes, alone."""
+    """The change by each slip of the original's code alone, as a mean over sentences."""
     keys = ["data", "sentence", "relevance", "items", "way", "layer"]
     right = rows[rows["slip"] == "none"].set_index(keys)["value"].rename("right")
     both = rows[rows["slip"] != "none"].join(right, on=keys)
@@ -150,14 +150,14 @@ def of_slips(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def relevant_slips(slips: pd.DataFrame, data: str) -> pd.DataFrame:
-    """What each slip changes in one corpus, on words: of the gradient's two slips, with the gradient."""
+    """The change by each slip in one corpus, on words; the gradient's two slips change agreement with it."""
     moved = slips[slips["data"].eq(data) & slips["items"].eq(WORDS) & slips["layer"].gt(0)]
     relevant = moved["slip"].map({LAST_CLASS: GRADIENT, SUMMED: GRADIENT}).fillna(BLANK_OUT)
     return moved[moved["relevance"] == relevant]
 
 
 def _running(rows: pd.DataFrame) -> pd.DataFrame:
-    """Every layer's figure is a mean over the layers up to it."""
+    """The slip `RUNNING`: the number of a layer is the mean over the layers up to it."""
     right = rows[(rows["slip"] == "none") & (rows["layer"] > 0)].sort_values("layer", ignore_index=True)
     groups = right.groupby(["data", "sentence", "relevance", "items", "way"])["value"]
     means = groups.expanding().mean().reset_index(level=[0, 1, 2, 3, 4], drop=True)
@@ -165,7 +165,7 @@ def _running(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def beside_the_paper(means: pd.DataFrame, figures: pd.DataFrame) -> pd.DataFrame:
-    """Mean and spread over sentences, by way and layer, under the paper's."""
+    """Mean and standard deviation over sentences by method and layer, below the paper's."""
     paper = figures.pivot_table(index=["task", "setting"], columns="table", values="value", sort=False)
     mean, spread = sorted(paper.columns, key=len)
     both = list(paper.reset_index()[["task", "setting", mean, spread]].itertuples(index=False, name=None))
@@ -182,7 +182,7 @@ def beside_the_paper(means: pd.DataFrame, figures: pd.DataFrame) -> pd.DataFrame
 
 
 def versus_table(rows: pd.DataFrame, table: str, data: str, relevance: str) -> pd.DataFrame:
-    """A table of the paper, such as "Table 1", with the recorded models of a corpus under it."""
+    """A table of the paper, such as "Table 1", with the numbers of recorded models of a corpus."""
     figures = paper_figures()
     theirs = figures[figures["table"].str.startswith(f"Quantifying Attention Flow {table}")]
     ours = of_record(rows, AGREEMENT, data=data, relevance=relevance, **AS_THE_PAPER)
@@ -190,7 +190,7 @@ def versus_table(rows: pd.DataFrame, table: str, data: str, relevance: str) -> p
 
 
 def as_table_1(rows: pd.DataFrame) -> pd.DataFrame:
-    """The recorded correlations with blank-out as `book.chapters.records.beside_the_paper` draws them."""
+    """The recorded correlations with occlusion, in the form for `book.chapters.records.beside_the_paper`."""
     where = {"relevance": BLANK_OUT, **AS_THE_PAPER}
     kinds = {"linzen": "here, Linzen's sentences", "templates": "here, templates"}
     found = pd.concat(
@@ -223,9 +223,9 @@ def to_record(
 
 
 def recorded(rows: pd.DataFrame) -> pd.DataFrame:
-    """The record of the chapter with the most models, and further models of the same kinds.
+    """The rows of the record with the most models, and further models of the same kinds from other records.
 
-    Those are of records that differ in their corpora and seeds only; what slips change is of the first alone.
+    Those records may differ from it only in `MAY_DIFFER`; the effects of slips are the first record's alone.
     """
     if rows.empty:
         return pd.DataFrame(columns=[*RECORDED, "record"])
@@ -250,7 +250,7 @@ def of_record(rows: pd.DataFrame, metric: str, **where: object) -> pd.DataFrame:
 
 
 def claimed(rows: pd.DataFrame) -> pd.DataFrame:
-    """`verdicts` on words alone, with blank-out, of the recorded trained models that look both ways."""
+    """`verdicts` on words, with occlusion, for the recorded trained bidirectional models."""
     return verdicts(_compared(rows))
 
 

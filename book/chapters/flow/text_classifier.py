@@ -1,4 +1,4 @@
-"""Models that put a whole text in one class, seen as predicting it at their first token."""
+"""Text classifiers, wrapped so that they predict the class at their first token."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from attnlib.places import expanded
 
 
 class TextClassifier(nn.Module):
-    """A Hugging Face sequence classifier (DistilBERT, BERT and their kin) as measures of attribution ask it.
+    """A Hugging Face sequence classifier (DistilBERT, BERT and similar) with the interface for attribution.
 
-    Its head reads the first token (CLS): ask with `query=0`, and with a class as target and foil; logits at
-    other positions are NaN. Blank-out wants a `replacement` (the mask token), or leaves words out.
+    Its head reads the first token (CLS): use `query=0`, and classes as target and foil. Logits at other
+    positions are NaN. Occlusion needs a `replacement` (the mask token); without one, it leaves words out.
     """
 
     predicts_at = 0
@@ -31,7 +31,7 @@ class TextClassifier(nn.Module):
 
     @property
     def config(self) -> Any:
-        """Its settings."""
+        """The configuration of the wrapped model."""
         return self.classifier.config
 
     @property
@@ -50,7 +50,7 @@ class TextClassifier(nn.Module):
         position_ids: Int[Tensor, "batch token"] | None = None,
         logits_to_keep: int = 0,
     ) -> SimpleNamespace:
-        """Logits `[batch token class]`; `logits_to_keep` says from where on they are wanted: all for 0."""
+        """Logits `[batch token class]`; raises ValueError if `logits_to_keep` leaves out the first token."""
         if 0 < logits_to_keep < input_ids.shape[1]:
             raise ValueError(
                 f"{type(self.classifier).__name__} puts the whole text in one class, at its first token: ask "

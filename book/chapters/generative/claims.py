@@ -1,4 +1,4 @@
-"""Claims about rollout of language models that write."""
+"""Claims about rollout in text generation."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ the study's uninformative tokens are filtered out?"""
 MODEL = "SmolLM2-135M-Instruct"
 
 MODELS = 3
-"""Of how many language models a claim about language models asks for."""
+"""The least number of language models for a claim about language models."""
 
 
 def finds_the_needle(rows: pd.DataFrame) -> Outcome:
-    """How often rollout, read as the study does, names the fact that was asked for, against a blind draw."""
+    """How often rollout, read as in the study, finds the fact that the question is about, against chance."""
     rows = _of(rows, MODEL)
     rollout, last, mean, chance = (
         one(rows, metric=NEEDLE + way) for way in (MEAN_ROLLOUT, "rollout", "mean attention", "chance")
@@ -40,7 +40,7 @@ def finds_the_needle(rows: pd.DataFrame) -> Outcome:
 
 
 def names_the_name(rows: pd.DataFrame) -> Outcome:
-    """How often the name that decides is what rollout puts first, against a blind draw."""
+    """How often rollout ranks a token of the decisive name first, against chance."""
     rows = _of(rows, MODEL)
     named, told, chance = (
         one(rows, metric=f"one name, first: {way}") for way in (MEAN_ROLLOUT, "AttnLRP", "chance")
@@ -54,7 +54,7 @@ def names_the_name(rows: pd.DataFrame) -> Outcome:
 
 
 def finds_it_in_language_models(rows: pd.DataFrame) -> Outcome:
-    """The same as `finds_the_needle` of every recorded model that answers, of `MODELS` at least."""
+    """`finds_the_needle` for every recorded model that answers, of which there must be at least `MODELS`."""
     found = [(model, _of(rows, model)) for model in _models(rows)]
     cases = [_above_chance(part).assign(model=model) for model, part in found if _answers(part)]
     if len(cases) < MODELS:
@@ -79,7 +79,7 @@ def _model_of(record: str) -> str:
 
 
 def _of(rows: pd.DataFrame, model: str) -> pd.DataFrame:
-    """Rows of a model's record of most items: smaller ones ask some of these again, and are not pooled."""
+    """The rows of a model's record with the most items; smaller records repeat some, so are not pooled."""
     rows = there(rows[rows["record"].map(_model_of).eq(model)])
     items = there(rows[rows["metric"].eq(NEEDLE + MEAN_ROLLOUT)])
     largest = items.sort_values(["n", "recorded"], kind="stable")["record"].iloc[-1]
@@ -92,7 +92,7 @@ def _above_chance(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _answers(rows: pd.DataFrame) -> bool:
-    """Whether there are items that count: those that the model answers."""
+    """Whether there are items that the model answers, since only those count."""
     return bool(rows.loc[rows["metric"].eq(NEEDLE + MEAN_ROLLOUT), "n"].gt(0).any())
 
 

@@ -1,4 +1,4 @@
-"""What the chapter shows: prompts that its explorer offers, for the model in the page; shares by layer."""
+"""The prompts that the chapter's explorer offers for the model in the page, and shares by layer."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ TRIALS = (
         note="In the form in which the model was taught to answer; with a temperature it draws its words.",
     ),
 )
-"""What tells at once: a needle, also moved; the study's four prompts; one to switch heads in; a chat."""
+"""Instructive prompts: a needle, also moved; the study's four; one to switch heads in; a chat."""
 
 HATCHES = ("", "///", "...", "\\\\\\", "xxx", "---")
-"""Of areas, beside their colours."""
+"""Hatches of areas, in addition to their colours."""
 
 
 @drawing

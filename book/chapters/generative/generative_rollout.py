@@ -65,12 +65,12 @@ class GenerativeRollout(Chapter):
 
     @property
     def prompts(self) -> dict[str, str]:
-        """What is continued, by name."""
+        """The prompts to continue, by name."""
         return {"your prompt": self.prompt} if self.prompt else EXAMPLES
 
     @property
     def passed_over(self) -> frozenset[str]:
-        """The words and signs that the filter takes for uninformative."""
+        """The words and signs that the filter treats as uninformative."""
         return UNINFORMATIVE | set(self.ignore)
 
     def masses(self, model: Any, tokenizer: Any) -> pd.DataFrame:
@@ -83,7 +83,7 @@ class GenerativeRollout(Chapter):
         return list(itertools.islice(samples, self.needles))
 
     def ranks(self, model: Any, tokenizer: Any, items: list[NeedleSample]) -> NeedleRun:
-        """Where each method puts the needle, with and without the study's filter."""
+        """The rank that each method gives to the needle, with and without the study's filter."""
         return needle_ranks(
             model,
             items,
@@ -94,6 +94,6 @@ class GenerativeRollout(Chapter):
         )
 
     def name_rows(self, model: Any, tokenizer: Any) -> pd.DataFrame:
-        """What every measure says of the texts of names, each form's below the other's; see `names`."""
+        """The results of every measure on the texts of names, for all forms; see `names.name_rows`."""
         asked = [each for form in FORMS for each in items(tokenizer, self.names, form)]
         return name_rows(model, asked, only_answered=self.model != TINY)

@@ -1,19 +1,19 @@
-"""What an answer was copied from, and on what kinds of tokens rollout's mass lies.
+"""Which tokens an answer was copied from, and on what kinds of tokens rollout's mass lies.
 
-`needle_ranks` runs a model over items of `attnlib.generators.needle` and says, for every item that it
-answers correctly and every method, on which rank the best-placed needle token is: one of the tokens that the
-right answer was copied from.
+`needle_ranks` runs a model over items of `attnlib.generators.needle`. For every correctly answered item and
+every method, it returns the rank of the best-ranked needle token, that is, of a token that the right answer
+was copied from.
 
-A right answer is one whose every token is the model's most probable one (what greedy decoding would write).
+An answer is right if each of its tokens is the model's most probable one (as in greedy decoding).
 Methods score the prompt's tokens for the query that predicts the answer's first token; the query itself is
-never a candidate (blank-out cannot leave it out, and rollout's residual would put it first). With
+never a candidate (occlusion cannot leave it out, and rollout's residual would rank it first). With
 `among="facts"` the question and the answer's opening are no candidates either, with their copies of the name;
 with `among="facts, filtered"`, neither are tokens that say nothing (articles, punctuation).
 
 `mass_by_kind` says on what kinds of tokens rollout's mass lies, and how much of that needs no training. On
 today's language models most of the mass goes to the first token, whatever it is, and much of the rest to
-punctuation. Whether that says something about the model shows beside the same model before training, and
-beside attention that looks everywhere equally.
+punctuation. Whether that says something about the model is seen by comparison with the same model before
+training, and with uniform attention.
 """
 
 from __future__ import annotations
@@ -48,31 +48,33 @@ COMPARED = (
     "gradient x embedding",
     BLANK_OUT,
 )
-"""What is compared where nothing is asked for, whatever else comes to `METHODS`: a comparison corrects for
-how many there are. Blank-out costs about half a forward pass per prompt token."""
+"""The methods compared by default. The list is fixed, since a comparison corrects for the number of methods.
+Occlusion costs about half a forward pass per prompt token."""
 
 CHANCE = "chance"
-"""The row of a table that says how often the needle is among k candidates drawn blindly."""
+"""The row of a table with the chance that the needle is among k candidates drawn at random."""
 
 MEAN_ROLLOUT = "rollout, mean over layers"
-"""The name of rollout as the study of language models that write reads it."""
+"""The study's readout of rollout in text generation."""
 
 READINGS = ("rollout", MEAN_ROLLOUT, "mean attention")
-"""What the study could have read: rollout's last layer; what it reads; what rollout is made of."""
+"""Possible readouts for the study: rollout's last layer, its own readout, and plain mean attention."""
 
 Informative = Callable[[Int[Tensor, " token"]], Bool[Tensor, " token"]]
-"""From tokens to whether each of them says something."""
+"""A function from tokens to whether each of them is informative."""
 
 AMONG = ("prompt", "facts")
 Among = Literal["prompt", "facts", "prompt, filtered", "facts, filtered"]
 
 
 class NeedleRun(NamedTuple):
-    """What `needle_ranks` found: a row per item, and a row per method and item that counts.
+    """The result of `needle_ranks`.
 
     Attributes:
-        ranks: also, for each set of candidates, `rank_prompt` (of the best needle token, from 1; ties count
-            against it) and `candidates_prompt`; if there is a filter, `rank_prompt, filtered` and so on.
+        items: a row per item, with `answered`.
+        ranks: a row per method and item that counts. For each set of candidates such as "prompt", it has
+            `rank_prompt` (of the best needle token, from 1; ties count against it) and `candidates_prompt`;
+            if there is a filter, also `rank_prompt, filtered` and so on.
     """
 
     items: pd.DataFrame
@@ -88,7 +90,7 @@ def needle_ranks(
     only_answered: bool = True,
     informative: Informative | None = None,
 ) -> NeedleRun:
-    """Run the needle test; a method that needs passes of its own runs on items that count only."""
+    """Run the needle test; a method with forward passes of its own runs only on items that count."""
     chosen, samples = named(methods), list(items)
     if not samples:
         raise ValueError("there should be items; got none")
@@ -128,13 +130,13 @@ def _batches(samples: list[NeedleSample], size: int = 8) -> list[list[int]]:
 
 
 Scores = Mapping[int, Float[Tensor, " token"]]
-"""By an item's place in its batch."""
+"""The scores of items, by their index in a batch."""
 
 
 def _seen_in_passing(
     model: Any, batch: list[NeedleSample], methods: Mapping[str, Method]
 ) -> tuple[dict[str, Scores], Bool[Tensor, " item"]]:
-    """Scores of those methods that only watch attention; and whether answers are right."""
+    """The scores of all methods that share one forward pass, and whether the answers are right."""
     ids, targets = _stacked(model, batch)
     query = batch[0].n_prompt - 1
     together = {name: method for name, method in methods.items() if shares_a_pass(method)}
@@ -149,7 +151,7 @@ def _seen_in_passing(
 def _on_prompts(
     model: Any, batch: list[NeedleSample], places: list[int], methods: Mapping[str, Method]
 ) -> Scores:
-    """Scores of some items, whose prompts end where the answer begins, by a method of any kind."""
+    """The scores of some items by any method, on their prompts without the answers."""
     if not places:
         return {}
     ids, n = _stacked(model, [batch[place] for place in places])[0], batch[0].n_prompt
@@ -160,7 +162,7 @@ def _on_prompts(
 def _stacked(
     model: Any, batch: list[NeedleSample]
 ) -> tuple[Int[Tensor, "item token"], Int[Tensor, "item token"]]:
-    """Tokens and targets, where the model is."""
+    """The tokens and targets of a batch, on the model's device."""
     device = next(model.parameters()).device
     ids, targets = ([getattr(sample, name) for sample in batch] for name in ("input_ids", "target_ids"))
     return torch.stack(ids).to(device), torch.stack(targets).to(device)
@@ -202,7 +204,7 @@ FUNCTION_WORDS = frozenset(
 def kinds_of(tokenizer: Any, text: str) -> tuple[list[int], list[str]]:
     """A text's tokens, and the kind of each, one of `KINDS`; the first token is a kind of its own.
 
-    A part of a function word is one, too; what holds no letter or digit, such as a blank, is punctuation.
+    A part of a function word counts as one, too; a token without a letter or digit is punctuation.
     """
     encoded = tokenizer(text, return_offsets_mapping=True, return_attention_mask=False)
     if not encoded["input_ids"]:
@@ -218,7 +220,7 @@ def kinds_of(tokenizer: Any, text: str) -> tuple[list[int], list[str]]:
 
 
 def mass_by_kind(model: Any, tokenizer: Any, texts: Iterable[str], *, seed: int = 0) -> pd.DataFrame:
-    """Rollout's mass per layer and kind of key, for a model and for what has not been trained."""
+    """Rollout's mass per layer and kind of key, for a model and for its untrained baselines."""
     followed = {"trained": model, "untrained": untrained_twin(model, seed)}
     n_layers = int(model.config.get_text_config().num_hidden_layers)
     masses: dict[str, list[Float[np.ndarray, "layer kind"]]] = {name: [] for name in (*followed, "uniform")}

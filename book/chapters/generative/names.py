@@ -1,17 +1,17 @@
-"""Names, not one example: does a measure name the name that the country was said by?
+"""A test with many names: does a measure find the name from which the model inferred the country?
 
-The study shows one prompt, "My name is Putin, I am from", and one word, "Russia". Here are many names, in its
-words and in a text that holds two of them, one of which decides:
+The study shows one prompt, "My name is Putin, I am from", and one word, "Russia". Here, many names are put
+into the study's text, and into a text with two names, one of which decides:
 
     My name is Olga, I am from                                          Russia, not Italy
     My friend is Olga and my name is Luigi. I am from                   Italy, not Russia
 
-An item counts if the answer hinges on the names: of the two countries the model gives the right one the
-higher probability, and with the names exchanged, the other. Then what it drew on is known: the name that
-decides. The exchanged text, which has as many tokens, is the counterfactual of the measures that need one.
+An item counts if the answer depends on the names: of two countries, the model gives the right one the higher
+probability and, with the names exchanged, the other one. Then the source of the answer is known: the decisive
+name. The exchanged text, with equally many tokens, is the counterfactual for measures that need one.
 
-Candidates are the prompt's tokens without the query (rollout's residual would put it first) and without those
-that the study's filter passes over.
+Candidates are the prompt's tokens without the query (rollout's residual would rank it first) and without
+those that the study's filter leaves out.
 """
 
 from __future__ import annotations
@@ -70,28 +70,28 @@ PEOPLE = {
 """Names that are common in a country; two of them, Putin and Abdul, are the study's."""
 
 MOST = sum(map(len, PEOPLE.values()))
-"""How many there are."""
+"""The number of names."""
 
 FORMS = {
     "one name": "My name is {0}, I am from",
     "two names": "My friend is {1} and my name is {0}. I am from",
 }
-"""The texts, by what they hold; {0} is the name that decides."""
+"""The texts, by the names in them; {0} is the decisive name."""
 
 _NAMED = ("rollout", "mean attention", "gradient x embedding", "AttnLRP", "blank-out", "activation patching")
 MEASURES: Mapping[str, Any] = {MEAN_ROLLOUT: from_attention(mean_rolled)} | {name: name for name in _NAMED}
-"""The study's reading of rollout, what it is made of, and measures that ask for the answer."""
+"""The study's readout of rollout, its ingredients, and measures that depend on the answer."""
 
 
 class Item(NamedTuple):
     """A prompt of one of `FORMS`, the name that decides in it, and what is known of it.
 
     Attributes:
-        ids: of the prompt, and of what both countries begin with.
-        exchanged: of the same text with the other name in its place (and it in the other's).
-        target: the token that tells the name's country from the other name's, `foil`.
-        right: the tokens of the name that decides; `other`: of the other one, none in a text of one name.
-        candidates: what a measure may name.
+        ids: the tokens of the prompt, and of the common beginning of both countries.
+        exchanged: the same with the two names exchanged.
+        target: the first token by which the name's country differs from the other name's (`foil`).
+        right: the tokens of the decisive name; `other`: those of the other name, if the text has it.
+        candidates: the tokens that a measure ranks.
     """
 
     form: str
@@ -106,7 +106,7 @@ class Item(NamedTuple):
 
 
 def items(tokenizer: Any, n: int, form: str) -> list[Item]:
-    """A form with each of the first `n` names, beside the next one of another country and as many tokens."""
+    """Items of a form for the first `n` names, each with a name of another country and as many tokens."""
     turns = range(max(map(len, PEOPLE.values())))
     people = [(name, home) for k in turns for home, several in PEOPLE.items() for name in several[k : k + 1]]
     people = people[:n]
@@ -123,12 +123,12 @@ def items(tokenizer: Any, n: int, form: str) -> list[Item]:
 
 
 def _item(tokenizer: Any, form: str, one: tuple[str, str], two: tuple[str, str]) -> Item | None:
-    """A text of these people; None if the exchange of their names changes the places of tokens."""
+    """The item of two people; None if exchanging their names changes the positions of tokens."""
     (name, country), (other, elsewhere) = one, two
     text, exchanged = FORMS[form].format(name, other), FORMS[form].format(other, name)
     said = [tokenizer(f" {each}", add_special_tokens=False)["input_ids"] for each in (country, elsewhere)]
     shared = takewhile(lambda pair: pair[0] == pair[1], zip(*said, strict=False))
-    same = [token for token, _ in shared]  # what both countries begin with is given, too
+    same = [token for token, _ in shared]  # the common beginning of both countries is part of the prompt
 
     read = {each: tokenizer(each, return_offsets_mapping=True) for each in (text, exchanged)}
     ids, other_ids = (torch.tensor([*each["input_ids"], *same]) for each in read.values())
@@ -150,7 +150,7 @@ def _item(tokenizer: Any, form: str, one: tuple[str, str], two: tuple[str, str])
 def name_rows(
     model: Any, items: Sequence[Item], measures: Methods = MEASURES, *, only_answered: bool = True
 ) -> pd.DataFrame:
-    """What every measure says of every item that counts."""
+    """The results of every measure on every item that counts."""
     rows = []
     for item in items:
         about: dict[str, Any] = {"form": item.form, "name": item.name}
@@ -176,7 +176,7 @@ def name_rows(
 
 @torch.no_grad()
 def _hinges(model: Any, item: Item) -> bool:
-    """Whether the names' exchange exchanges which of the two countries is the likelier."""
+    """Whether exchanging the names also exchanges which of the two countries is more probable."""
     texts = torch.stack([item.ids, item.exchanged]).to(model.device)
     logits = model(texts, use_cache=False).logits[:, -1]
     margin = logits[:, item.target] - logits[:, item.foil]

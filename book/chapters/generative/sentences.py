@@ -28,7 +28,7 @@ NEEDLE = {
     "blank-out, prompt": "prompt: blank-out",
     "chance, prompt": "prompt: chance",
 }
-"""What the text calls the shares of prompts in which the needle is among the top five of some tokens."""
+"""The names in the text for the shares of prompts with the needle among the top five of some tokens."""
 
 NAMES = {
     "one name, first": (MEAN_ROLLOUT, "AttnLRP", "blank-out", CHANCE),
@@ -47,7 +47,7 @@ IN_EXERCISES = {
 
 
 def tell_recorded() -> None:
-    """All numbers of the runs that came with the book."""
+    """Tell all numbers of the runs that came with the book."""
     kept = came_with_the_book(CHAPTER)
     kept = kept[kept["record"].str.startswith(f"{MODEL}-")]
     tell_needle(kept)
@@ -57,7 +57,7 @@ def tell_recorded() -> None:
 
 
 def tell_needle(kept: pd.DataFrame) -> None:
-    """How often methods find the needle, and whether rollout does more often than chance."""
+    """Tell how often methods find the needle, and whether rollout does more often than chance."""
     found = {name: one_number(kept, metric=f"needle in top 5 of the {of}") for name, of in NEEDLE.items()}
     tell_in_words(found, "minute {}", "%")
     for filtered in ("", ", unfiltered"):
@@ -66,7 +66,7 @@ def tell_needle(kept: pd.DataFrame) -> None:
 
 
 def tell_names(kept: pd.DataFrame) -> None:
-    """How often methods rank a single name first, and the decisive one of two above the other."""
+    """Tell how often methods rank a single name first, and the decisive one of two above the other."""
     for question, methods in NAMES.items():
         found = {method: one_number(kept, metric=f"{question}: {method}") for method in methods}
         called = question.removeprefix("one ").partition(", ")[0]
@@ -74,7 +74,7 @@ def tell_names(kept: pd.DataFrame) -> None:
 
 
 def tell_first_token(kept: pd.DataFrame) -> None:
-    """How much rollout is on the first token half-way through the layers, with and without training."""
+    """Tell how much rollout is on the first token half-way through the layers, with and without training."""
     for model in ("trained", "uniform"):
         metric = f"{model}, first token, layer {HALFWAY}"
         ends = [one_number(kept, metric=f"{metric}, {end}") for end in ("least", "most")]
@@ -85,13 +85,13 @@ def tell_first_token(kept: pd.DataFrame) -> None:
 
 
 def tell_uniform(kinds: pd.DataFrame) -> None:
-    """How much of this run's rollout of uniform attention is on the first token after the last layer."""
+    """Tell how much of this run's rollout of uniform attention is on the first token after the last layer."""
     last = kinds[kinds["kind"].eq("first token") & kinds["layer"].eq(kinds["layer"].max())]
     tell(last[last["model"] == "uniform"], "{model}, last")
 
 
 def tell_exercises() -> None:
-    """What the solutions quote: rollout of uniform attention, and how often methods find the needle."""
+    """Tell what the solutions quote: rollout of uniform attention, and how often methods find the needle."""
     for tokens in (20, 200):
         share = float(uniform_causal_rollout(tokens, LAYERS, rows=[tokens - 1])[0, 0])
         tell({f"exercise {tokens} tokens": f"{100 * share:.1f} %"})

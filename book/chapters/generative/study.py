@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 
 class StudyPrompt(NamedTuple):
-    """A prompt of the study, verbatim, what its model wrote, and the word of it that the study looks at."""
+    """A verbatim prompt of the study, its model's completion, and the word of it that the study examines."""
 
     text: str
     completion: str
@@ -37,5 +37,5 @@ STUDY_FILTER = frozenset({",", ".", "\n", "is", ":", "and"})
 
 
 def filtered_by_study(token: str) -> bool:
-    """Whether a token, as text, is one of `STUDY_FILTER`, whatever blanks stand before it."""
+    """Whether a token's text, without leading blanks, is one of `STUDY_FILTER`."""
     return token.strip(" ▁Ġ") in STUDY_FILTER

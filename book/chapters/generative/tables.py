@@ -89,7 +89,7 @@ def needle_shares(run: NeedleRun) -> pd.DataFrame:
 
 
 def needle_shares_table(shares: pd.DataFrame) -> pd.DataFrame:
-    """The same shares as a table: a row per method, and a column per set of candidates and `k`."""
+    """`needle_shares` as a table: a row per method, and a column per set of candidates and `k`."""
     table = shares.pivot(index="method", columns=["among", "k"], values="value")
     table = table.loc[shares["method"].unique()]
     return table.set_axis([*map("top {0[1]} of the {0[0]}".format, table.columns)], axis=1)
@@ -100,7 +100,7 @@ CANDIDATES = ("facts", "facts, filtered", "prompt", "prompt, filtered")
 
 
 def study_readouts(shares: pd.DataFrame) -> pd.DataFrame:
-    """Of `needle_shares`, those of the three readouts of rollout and by chance, of the top 5."""
+    """The rows of `needle_shares` for the top 5, by the three `READINGS` and by chance."""
     of_top = shares[shares["k"].eq(5) & shares["among"].isin(CANDIDATES)]
     parts = [of_top[of_top["method"] == name] for name in (*READINGS, CHANCE)]
     rows = pd.concat(parts)
@@ -114,7 +114,7 @@ def study_readouts_table(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def names_found(names: pd.DataFrame) -> pd.DataFrame:
-    """Of `names_table`, how often methods find the decisive name; `asked` says where, over how many texts."""
+    """The rows of `names_table` on finding the decisive name; `asked` holds the form and number of texts."""
     said = {"first": "named first", "right": "more than the other"}
     rows = names[names["asked"].isin(said) & names["method"].ne("model")]
     asked = rows["form"] + ": " + rows["asked"].map(said) + " (n = " + rows["n"].astype(str) + ")"
@@ -163,10 +163,10 @@ def weather_statements(weather: GenerativeRollout, tokenizer: Any) -> pd.DataFra
 def measured(
     masses: pd.DataFrame, shares: pd.DataFrame | None, names: pd.DataFrame | None = None
 ) -> pd.DataFrame:
-    """What is recorded: masses, a mean per model, kind and layer, and its ends; shares of needles and names.
+    """The rows to record: mean masses per model, kind and layer, and extremes; shares of needles and names.
 
-    The ends are the least and the largest share of the first token, half-way through the layers: an interval
-    of three prompts could say no more.
+    The extremes are the least and the largest mass on the first token, half-way through the layers. They
+    replace an interval, which three prompts do not support.
     """
     where = ["model", "kind", "layer"]
     kinds = summarise(masses, ["model", "layer", "kind"])

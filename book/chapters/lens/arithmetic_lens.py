@@ -23,19 +23,19 @@ from book.chapters.parameters import Amount, Count, Rate, Seeds, Several, Share,
 from book.chapters.refusals import refuse_data_folder, refuse_same_names
 
 OF_THE_LOSS = "plateau of the loss"
-"""The schedule of the original: the rate is halved when the loss of validation answers rests."""
+"""The original's schedule: the learning rate is halved when the validation loss stops improving."""
 
 NAMES = {"+": "addition", "-": "subtraction", "*": "multiplication"}
 
 
 @dataclass(frozen=True)
 class LensRun(Run):
-    """A model of some problems; its seed is also that of its coins.
+    """A model of some problems; its seed also determines the draws of scheduled sampling.
 
     Attributes:
-        backwards: whether its numbers are written units first, and padded.
-        sampling: whether it also learns from its own predictions.
-        published: how many problems its splits, drawn as the original's, have; none: disjoint ones.
+        backwards: whether numbers are written with the units first, and padded.
+        sampling: whether the model also learns from its own predictions (scheduled sampling).
+        published: the sizes of splits drawn as in the original, which overlap; `None`: disjoint splits.
     """
 
     operators: str
@@ -110,7 +110,7 @@ class ArithmeticLens(Chapter):
 
     @property
     def question(self) -> str:
-        """The problem of one's own, up to its =."""
+        """The reader's own problem, up to its =."""
         return self.problem if "=" in self.problem else f"{self.problem}="
 
     def task(self, run: LensRun) -> Arithmetic:
@@ -134,7 +134,7 @@ class ArithmeticLens(Chapter):
 
     @cached_property
     def _in_the_folder(self) -> Splits:
-        """The main problems from `data_folder`, where they are put first if it is new or empty."""
+        """The main problems from `data_folder`; they are written there first if it is new or empty."""
         task = self.task(LensRun("", 0, self.operators))
         sizes = self.train_problems, self.valid_problems, self.test_problems
         try:
@@ -146,7 +146,7 @@ class ArithmeticLens(Chapter):
             ) from error
 
     def answers(self, run: LensRun, split: Literal["train", "valid", "test"]) -> list[Batch]:
-        """The problems of a split in batches that ask for the answer only."""
+        """The problems of a split in batches whose targets are the answers only."""
         answers_only = replace(self.task(run), operands_too=False)
         return answers_only.in_batches(getattr(self.splits(run), split))
 
@@ -176,7 +176,7 @@ class ArithmeticLens(Chapter):
         )
 
     def setup(self, run: LensRun) -> Setup:
-        """A transformer, kept at some moments of training, which are denser early; and its problems."""
+        """A transformer, stored at some steps of training (more densely early on), and its problems."""
         torch.manual_seed(run.seed)
         model = Transformer(self.config(run))
         batches: Callable[[int], Any] = self.task(run).batches(
@@ -215,11 +215,11 @@ class ArithmeticLens(Chapter):
         return kind_of(self.operators)
 
     def name(self, seed: int, trained: str = "") -> str:
-        """What the main model of a seed is called, or one that is trained in another way."""
+        """The name of a seed's main model, or with `trained` of one that is trained in another way."""
         return self.kind + trained + f", seed {seed}" * (len(self.seeds) > 1)
 
     def run_table(self) -> pd.DataFrame:
-        """A row per run: what it is called and its set-up."""
+        """A row per run: its name and its set-up."""
         size = f"{self.n_layers} layers, {self.n_heads} heads, width {self.width}, {self.steps:,} steps"
         rows = [
             (run.name, run.operators, run.seed, run.sampling, run.backwards, run.published is not None, size)
@@ -230,5 +230,5 @@ class ArithmeticLens(Chapter):
 
 
 def kind_of(operators: str) -> str:
-    """A task by the names of its operators."""
+    """A task in words, from its operators."""
     return " and ".join(NAMES.get(operator, operator) for operator in operators)

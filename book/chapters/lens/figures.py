@@ -1,4 +1,4 @@
-"""A model that does sums: its digits, its heads and what they look at, over training."""
+"""Figures of models of arithmetic: their accuracy by digit, their heads, and the heads' attention."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from attnlib.plots.words import courses, extremes, listed, peaks
 
 @drawing
 def accuracy_over_training(tables: Mapping[str, pd.DataFrame]) -> Drawn:
-    """Accuracy over training, a panel per way of splitting it, a line per part."""
+    """Accuracy over training: a panel per table, a line per part (such as a digit's column)."""
     figure, axes = row_of_panels(len(tables), height=3.4, sharey=True)
     for axis, (title, rows) in zip(axes, tables.items(), strict=True):
         by = str(rows.columns[0])
@@ -38,7 +38,7 @@ def accuracy_over_training(tables: Mapping[str, pd.DataFrame]) -> Drawn:
 
 @drawing
 def head_table(shares: pd.DataFrame, costs: pd.DataFrame) -> Drawn:
-    """Every head: what it looks at (left), and what is lost without it (right)."""
+    """Every head's attention by kind of key (left), and the accuracy lost without the head (right)."""
     seen = shares.pivot(index="head", columns="kind", values="value")[list(shares["kind"].unique())]
     lost = 100 * costs.pivot(index="head", columns="column", values="value")[list(costs["column"].unique())]
     size = (COLUMN, 0.24 * len(seen) + 1.6)

@@ -1,4 +1,4 @@
-"""How a model does sums: right digits by column and carries, what its answers look at, what heads are for."""
+"""How models do arithmetic: accuracy by column and carries, attention of answers, ablation of heads."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from attnlib.stats.reference import reference_mass
 from attnlib.training.objectives import stacked_attentions
 
 COLUMNS = ("units", "tens", "hundreds", "thousands", *(f"column {place}" for place in range(4, 20)))
-"""What columns are called; 64 bits hold no more digits than that."""
+"""The names of columns; 64 bits hold no more digits than that."""
 
 _ORDER = pd.CategoricalDtype([*COLUMNS, "sign", "end", "answer"])
 
 PATTERNS = ("the token before", "the operator by itself", "both numbers")
-"""What pictures of heads show: a sequential pattern, the operator without `=`, and all numbers from `=`."""
+"""Patterns in pictures of heads: sequential, the operator without `=`, and all numbers from `=`."""
 
 AT_ONCE = 500
 """Problems per pass."""
@@ -42,7 +42,7 @@ REFERENCE = "either column"
 
 @torch.no_grad()
 def digit_rows(model: nn.Module, task: Arithmetic, problems: Problems) -> pd.DataFrame:
-    """A row per token of each answer: which, and whether the model predicts it from the right ones before."""
+    """A row per token of each answer: its column, and whether the teacher-forced prediction is right."""
     device = next(model.parameters()).device
     task = dataclasses.replace(task, operands_too=False)
     minus, end = task.tokenizer.convert_tokens_to_ids(["-", task.tokenizer.eos_token])
@@ -62,7 +62,7 @@ def digit_rows(model: nn.Module, task: Arithmetic, problems: Problems) -> pd.Dat
 
 
 def whole_answers(rows: pd.DataFrame) -> pd.DataFrame:
-    """`digit_rows` as a row per problem: `problem`, `carries`, and `right`, if the answer is throughout."""
+    """A row per problem of `digit_rows`: `problem`, `carries`, and `right`, whether all tokens are right."""
     answers = rows.groupby("problem").agg(carries=("carries", "first"), right=("right", "all"))
     return answers.reset_index()
 
@@ -70,7 +70,7 @@ def whole_answers(rows: pd.DataFrame) -> pd.DataFrame:
 def look_rows(
     model: nn.Module, task: Arithmetic, problems: Problems, *, by_head: bool = False
 ) -> pd.DataFrame:
-    r"""What the queries that predict answer digits look at: shares of their attention, by layer and kind.
+    r"""The shares of attention on each kind of key by the queries that predict answer digits, by layer.
 
     The share of kind $X$ is $\sum_{k \in X_q} a_{qk} / \sum_{k \neq \text{BOS}} a_{qk}$, `reference_mass`
     with $X$ for the reference, a problem's value the mean of its queries. A query without a key of the kind
@@ -87,10 +87,10 @@ def look_rows(
 def equals_rows(
     model: nn.Module, task: Arithmetic, problems: Problems, *, by_head: bool = False
 ) -> pd.DataFrame:
-    r"""How far the query at `=`, which predicts the answer's first character, looks to all of the operands.
+    r"""How evenly the query at `=`, which predicts the answer's first character, attends to all operands.
 
-    Operand $i$ of $n$ has the share of attention $s_i$, as in `look_rows`, and all together have $n \min_i
-    s_i$: 1 if everything is on the operands and as much on each, 0 if one of them is not looked at.
+    Operand $i$ of $n$ has the share of attention $s_i$, as in `look_rows`, and "all operands" have $n
+    \min_i s_i$: 1 if all attention is on the operands in equal parts, 0 if one operand has none.
     """
     parts = []
     for places in chunks(len(problems), AT_ONCE):
@@ -112,7 +112,7 @@ def equals_rows(
 def pattern_rows(
     model: nn.Module, task: Arithmetic, problems: Problems, *, by_head: bool = False
 ) -> pd.DataFrame:
-    r"""What pictures of heads show, as shares of attention: see `PATTERNS`.
+    r"""The patterns that pictures of heads show, as shares of attention: see `PATTERNS`.
 
     The sequential pattern is $a_{q,q-1} / \sum_{k \neq \text{BOS}} a_{qk}$ of all but the first character;
     the others are as in `look_rows` (the operator by itself) and `equals_rows` (both numbers).
@@ -145,7 +145,7 @@ def _question(task: Arithmetic, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
 
 @torch.no_grad()
 def _kind_rows(model: nn.Module, parts: list[tuple[Batch, dict[str, Tensor]]], by_head: bool) -> pd.DataFrame:
-    """`look_rows` of batches, and for each the keys of every kind; queries are those that it evaluates."""
+    """`look_rows` of pairs of a batch and its keys of every kind, for the batch's evaluated queries."""
     device, found = next(model.parameters()).device, []
     for batch, kinds in parts:
         batch = batch.to(device)
@@ -184,7 +184,7 @@ def _shares(
 def ablation_rows(
     model: Transformer, task: Arithmetic, problems: Problems, instead: Instead = "zero"
 ) -> pd.DataFrame:
-    """What each head is worth: whether an answer is lost without it, by column and as a whole."""
+    """The accuracy lost by ablating each head (`lost`), by problem and column and for whole answers."""
     whole, tables = _with_answers(digit_rows(model, task, problems)), []
     for place, name in enumerate(model.head_names):
         with heads_ablated(model, [divmod(place, model.config.n_heads)], instead):
@@ -202,7 +202,7 @@ def _with_answers(rows: pd.DataFrame) -> pd.DataFrame:
 
 @torch.no_grad()
 def solve(model: Transformer, task: Arithmetic, text: str) -> str:
-    """What a model writes behind the = of a problem, its most probable token each time."""
+    """The answer that a model generates after the = of a problem, by greedy decoding."""
     ids = task.prompt(text)
     longest = task.max_length - (task.space.n_operands * (task.widths[0] + 1) + 1)
     if len(ids) + longest > model.config.max_length:
@@ -222,7 +222,7 @@ def solve(model: Transformer, task: Arithmetic, text: str) -> str:
 
 @torch.no_grad()
 def forming(models: Iterable[Transformer], task: Arithmetic, text: str) -> dict[str, Any]:
-    """One problem at every checkpoint, as `attnlib.widgets.TrainingExplorer` shows it."""
+    """The data of one problem at every checkpoint for `attnlib.widgets.TrainingExplorer`."""
     sample, attentions, answers = task.annotate(text), [], []
     for model in models:
         ids = sample.input_ids[None].to(next(model.parameters()).device)
@@ -239,7 +239,7 @@ def forming(models: Iterable[Transformer], task: Arithmetic, text: str) -> dict[
 
 @torch.no_grad()
 def followed_mass(model: Transformer, task: Arithmetic, problems: Problems) -> dict[str, np.ndarray]:
-    """Each problem's share on the reference: by rollout, by flow and by rollout of uniform attention."""
+    """Each problem's reference mass by rollout, by flow and by rollout of uniform attention."""
     batch = task.batch(problems)
     assert batch.reference is not None and batch.evaluated is not None
     device = next(model.parameters()).device
@@ -257,7 +257,7 @@ def followed_mass(model: Transformer, task: Arithmetic, problems: Problems) -> d
 
 
 def seen_rows(model: nn.Module, task: Arithmetic, splits: Splits) -> pd.DataFrame:
-    """Whether a model is right on the test problems, on those that are training problems, and on others."""
+    """Whether a model solves the test problems: all, those that are also in training, and the others."""
     rows = whole_answers(digit_rows(model, task, splits.test))
     seen, name = splits.seen(), "test problems"
     parts = {"all": rows, "seen in training": rows[seen], "not seen": rows[~seen]}
@@ -266,10 +266,10 @@ def seen_rows(model: nn.Module, task: Arithmetic, splits: Splits) -> pd.DataFram
 
 @torch.no_grad()
 def lines_on_heads(stored: StoredModel) -> dict[str, str]:
-    """In words, each head's kind of token with most of its attention, and the accuracy lost without it.
+    """A line on each head: the kind of token with most of its attention, and the accuracy lost without it.
 
-    Attention is the mean over queries that predict a digit of the answer. Lost are whole answers, as
-    `ablation_rows` counts them with the head's output set to zero.
+    Attention is the mean over queries that predict a digit of the answer. The accuracy
+    is of whole answers, with the head's output set to zero (see `ablation_rows`).
     """
     model, task = stored.model, cast(Arithmetic, stored.task)
     problems = task.splits(**stored.held_out).test
@@ -292,7 +292,7 @@ def lines_on_heads(stored: StoredModel) -> dict[str, str]:
 
 
 def kinds_of_keys(task: Arithmetic, problems: Problems) -> dict[str, Bool[Tensor, "problem key"]]:
-    """Which tokens are the beginning, each column of the operands, an operator, the =, and the answer."""
+    """The tokens of each kind: the beginning, each column of the operands, operators, = and the answer."""
     said = [_kinds(text, task.reversed_digits) for text in task.texts(problems)]
     longest = max(map(len, said))
     table = pd.DataFrame([each + [""] * (longest - len(each)) for each in said])
@@ -301,7 +301,7 @@ def kinds_of_keys(task: Arithmetic, problems: Problems) -> dict[str, Bool[Tensor
 
 
 def _kinds(text: str, backwards: bool) -> list[str]:
-    """Of the beginning and every character."""
+    """The kinds of the beginning and of every character."""
     question, _, answer = text.partition("=")
     kinds, place = list[str](), 0
     for character in question if backwards else reversed(question):

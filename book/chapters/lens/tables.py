@@ -1,4 +1,4 @@
-"""What comes of the arithmetic lens: its tables, and the rows of a record."""
+"""The tables of the arithmetic lens, and the rows of a record."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Models = Mapping[str, nn.Module]
 
 
 OVER_SEEDS = "over seeds"
-"""What the run of rows over seeds is called."""
+"""The run's name in rows over seeds."""
 
 
 def accuracy(p: ArithmeticLens, models: Models) -> pd.DataFrame:
@@ -63,7 +63,7 @@ def by_parts(p: ArithmeticLens, models: Models) -> pd.DataFrame:
 
 
 def looks_by_layer(p: ArithmeticLens, models: Models) -> pd.DataFrame:
-    """What each seed's main model looks at: the mean of `look_rows`, by `seed`, `layer` and `kind`."""
+    """The attention of each seed's main model: the mean of `look_rows` by `seed`, `layer` and `kind`."""
     run = p.runs()[0]
     task, problems = p.task(run), p.splits(run).test
     rows = [look_rows(models[p.name(seed)], task, problems).assign(seed=seed) for seed in p.seeds]
@@ -71,7 +71,7 @@ def looks_by_layer(p: ArithmeticLens, models: Models) -> pd.DataFrame:
 
 
 def layer_differences(looks: pd.DataFrame) -> pd.DataFrame:
-    """How much more the layers look at a kind that it is claimed of, than the others do: seed by seed."""
+    """The attention of a claim's layers on its kind of key minus that of the other layers, by seed."""
     last = int(looks["layer"].max())
     claims = {
         "early layers look local": ("local", [0]),
@@ -88,7 +88,7 @@ def layer_differences(looks: pd.DataFrame) -> pd.DataFrame:
 
 
 def layer_claims(differences: pd.DataFrame) -> pd.DataFrame:
-    """Early layers look local, middle layers find the operator, late layers combine: is it so?"""
+    """The verdicts: are early layers local, do middle ones find the operator, do late ones combine?"""
     rows = []
     for claim, of_seeds in differences.groupby("claim", sort=False):
         estimate = over_seeds(of_seeds["value"].to_numpy(float))
@@ -97,13 +97,13 @@ def layer_claims(differences: pd.DataFrame) -> pd.DataFrame:
 
 
 SIZE = "3 layers, 4 heads, width 128, 15,650 steps"
-"""The original's, as the settings of its models begin."""
+"""The original's size, with which the settings of its models begin."""
 
 CLAIMED = "claim: "
 
 
 def claims_at_size(rows: pd.DataFrame) -> pd.DataFrame:
-    """`layer_claims` of all recorded models of the original's size, whatever their learning rate went by."""
+    """`layer_claims` of all recorded models of the original's size, whatever their learning rate schedule."""
     sized = rows.groupby("record")["setting"].transform(
         lambda names: names.astype(str).str.startswith(SIZE).any()
     )
@@ -115,7 +115,7 @@ def claims_at_size(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def patterns(p: ArithmeticLens, models: Models) -> pd.DataFrame:
-    """How much of a layer's attention each of `PATTERNS` has, over seeds."""
+    """The share of each of `PATTERNS` in a layer's attention, over seeds."""
     run = p.runs()[0]
     task, problems = p.task(run), p.splits(run).test
     rows = [pattern_rows(models[p.name(seed)], task, problems).assign(seed=seed) for seed in p.seeds]
@@ -130,7 +130,7 @@ def patterns(p: ArithmeticLens, models: Models) -> pd.DataFrame:
 
 
 def sampling(p: ArithmeticLens, models: Models) -> pd.DataFrame:
-    """`paired_over_seeds` of answers written by themselves: without scheduled sampling, and with it."""
+    """`paired_over_seeds` of the accuracy of generated answers, without and with scheduled sampling."""
     sampled = [run for run in p.runs() if run.sampling]
 
     def by_itself(name: str, run: LensRun) -> pd.Series:
@@ -144,7 +144,7 @@ def sampling(p: ArithmeticLens, models: Models) -> pd.DataFrame:
 
 
 def paired_over_seeds(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
-    """Numbers of the same seeds before and after a change, and what it changed."""
+    """Numbers of the same seeds before and after a change, and their difference."""
     if not (before.index.equals(after.index) and before.columns.equals(after.columns)):
         raise ValueError(
             f"both should have the same seeds and metrics; got {list(before.index)} and {list(after.index)}, "
@@ -169,7 +169,7 @@ def overlapping(p: ArithmeticLens, models: Models) -> pd.DataFrame:
 
 
 def overlap(p: ArithmeticLens) -> pd.DataFrame:
-    """How many problems our splits and the original's have, and what share of the test is in training."""
+    """The sizes of our splits and of the original's, and the share of test problems that are in training."""
     first = p.runs()[0]
     task = p.task(first)
     drawn = {"here": first} | {run.name: run for run in p.runs() if run.published}
@@ -183,7 +183,7 @@ def overlap(p: ArithmeticLens) -> pd.DataFrame:
 
 
 def beside_the_log(p: ArithmeticLens, models: Models) -> pd.DataFrame:
-    """The original's log beside what is possible, and beside ours on validation problems."""
+    """The original's log compared with what is possible, and with our models on validation problems."""
     figures = paper_figures().query("table == 'Attention Lens log'").set_index("task")["value"]
     versus = pd.DataFrame({"the original's log": [figures["token accuracy"] / 100, figures["cross entropy"]]})
     versus.index = pd.Index(["token accuracy, operands too", "cross entropy, operands too"], name="metric")

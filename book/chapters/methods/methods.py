@@ -1,4 +1,4 @@
-"""The chapter that works out the measures by hand."""
+"""The chapter that computes the measures by hand."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from book.chapters.chapter import Chapter
 from book.chapters.parameters import Amount, Count, Seed, Several, Text
 
 LAYERS = 2
-"""So many, because that is how far a path can be followed on paper."""
+"""The number of layers, small enough to follow paths on paper."""
 
 
 class Methods(Chapter):
@@ -45,7 +45,7 @@ class Methods(Chapter):
 
 
 def flow_clause(tokens: Sequence[str], flow: Sequence[float]) -> str:
-    """What flow says of the tokens of the example, as the rest of a sentence."""
+    """Say from which tokens of the example flow is largest, if it differs, as the rest of a sentence."""
     numbers = [round(float(number), 6) for number in flow]
     largest = [token for token, number in zip(tokens, numbers, strict=True) if number == max(numbers)]
     if len(largest) == len(numbers):

@@ -1,4 +1,4 @@
-"""Which model types of transformers give the right result by which method, as a test of all of them found."""
+"""The model types of transformers for which each method gave the right result in a test of all types."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 FOUND = Path(__file__).with_name("architectures.csv")
-"""A row for each model type and kind, a column for each way; `python -m tests.attnlib.campaign` writes it."""
+"""A row per model type and kind, a column per method; `python -m tests.attnlib.campaign` writes it."""
 
 KINDS = {
     "causal": "causal models",
@@ -18,12 +18,12 @@ KINDS = {
 
 
 def outcomes() -> pd.DataFrame:
-    """By model type and kind, a column for each way: "equal", "refused", "not built", or empty: not asked."""
+    """Outcomes by model type and kind, a column per method: equal, refused, not built, or empty (not run)."""
     return pd.read_csv(FOUND, keep_default_na=False).set_index(["model type", "kind"])
 
 
 def counts(found: pd.DataFrame) -> pd.DataFrame:
-    """Of each way, how many model types of each kind are equal, and of how many that were asked."""
+    """The number of model types with right results among those tested, by method and kind."""
     columns = {}
     for kind, name in KINDS.items():
         ways = found.xs(kind, level="kind").items()
@@ -36,12 +36,12 @@ def _equal(said: pd.Series) -> str:
 
 
 def asked(found: pd.DataFrame) -> int:
-    """How many model types were."""
+    """The number of model types of which a kind was built and tested."""
     return found[(found != "not built").all(axis=1)].index.unique("model type").size
 
 
 def by_type(found: pd.DataFrame) -> pd.DataFrame:
-    """Of each model type and kind, what it can be asked for."""
+    """The methods that give right results, for each model type and kind."""
     rows = found.apply(_in_words, axis=1).rename("right results")
     return rows.reset_index("kind")
 

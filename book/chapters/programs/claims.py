@@ -1,4 +1,4 @@
-"""Claims on random programs, compiled and trained: what was predicted of them before they were drawn."""
+"""Claims on random programs, compiled and trained: predictions from before the programs were drawn."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ SAME_ORDER = 0.5
 
 
 class Told(NamedTuple):
-    """How a prediction is told as a claim.
+    """The name and further fields of the claim that a prediction becomes.
 
     Attributes:
-        result: what its number is.
-        needs: the methods, or metrics, without which it is not run.
-        bound: where the verdict turns.
+        result: a description of the number.
+        needs: the methods, or metrics, without which the verdict is "not run".
+        bound: the bound of the verdict; see `Number`.
     """
 
     name: str
@@ -72,15 +72,15 @@ TOLD = (
     ),
     Told("twice the size: the same order", "Kendall's tau of both orders of methods", (ROLLOUT,), SAME_ORDER),
 )
-"""In the order of `ASKED`."""
+"""The fields of claims in the order of `ASKED`."""
 
 ASKED = (*(each for each in PREDICTIONS if each.answer is not pairs), TWICE)
-"""The predictions that are claims. How many pairs differ has no interval, and is none."""
+"""The predictions that are claims: all but the one on pairs of methods, whose number has no interval."""
 
 
 @cache
 def recorded() -> pd.DataFrame:
-    """All recorded rows; `of` says of what: compiled programs, metrics on them, or trained transformers."""
+    """All recorded rows; the column `of` names their subject: "compiled", "metrics", "trained" or "twice"."""
     parts = {
         "compiled": confirming(),
         "metrics": published_metrics(),

@@ -1,4 +1,4 @@
-"""What the chapter's explorers show: programs, and questions of one with the scores of methods."""
+"""Data for the chapter's explorers: programs, and questions of one program with the scores of methods."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from attnlib.benchmarking.questions import ask, questions_of
 from attnlib.benchmarking.scoring import asked
 
 OFFERED = range(1000, 1030)
-"""Seeds of the programs that a reader can draw in the page, beside the one that is shown."""
+"""Seeds of the programs that a reader can draw in the page, beside the program shown at first."""
 
 
 def programs_to_draw(shown: int) -> dict[str, dict[str, object]]:

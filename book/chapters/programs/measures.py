@@ -1,13 +1,13 @@
 """Do faithfulness metrics rank attribution methods as the ground truth of a program does?
 
-A metric takes tokens away and reads the answer (`book.chapters.faithfulness_metrics.measures`). On every
-program it ranks the methods of the benchmark, and so does the ground truth, by *reads* and by *causes*.
-Kendall's rank correlation of the two orders is the metric's agreement on that program.
+A metric removes tokens and reads the answer (`book.chapters.faithfulness_metrics.measures`). On every program
+it ranks the methods of the benchmark, and so does the ground truth, by *reads* and by *causes*. Kendall's
+rank correlation of the two orders is the metric's agreement on that program.
 
     python -m book.chapters.programs.measures --seeds 1000:1200 build/metrics
 
-records it, a file for each hundred seeds, which a run that was killed does not compute again. With `--keep`,
-the files become the recorded rows of the package.
+records the agreement in a file for each hundred seeds; after an interruption, complete files are not computed
+again. With `--keep`, the files become the recorded rows of the package.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ METRICS = {name: PROTOCOLS[name] for name in (called(*each) for each in product(
 def judge(
     seed: int, model: Transformer, questions: Asked, scores: Scores, metrics: Mapping[str, Protocol] = METRICS
 ) -> dict[str, Numbers]:
-    """How faithful each metric says that the scores of each method are; see `agreement_rows`."""
+    """The faithfulness of each method's scores by each metric; see `agreement_rows`."""
     case = Case(model, as_case(seed, questions))
     return {name: metric(case, scores) for name, metric in metrics.items()}
 
 
 def as_case(seed: int, questions: Asked) -> Questions:
-    """The questions of a program as the chapters on trained models have them."""
+    """The questions of a program in the format of the chapters on trained models."""
     right = torch.ones(len(questions), dtype=torch.bool)
     either = questions.reads | questions.causes
     return Questions(
@@ -66,7 +66,7 @@ def as_case(seed: int, questions: Asked) -> Questions:
 
 
 def main() -> int:
-    """Record; returns the exit status."""
+    """Record the agreement of metrics; returns the exit status."""
     parser = argparse.ArgumentParser(description="Record how metrics rank methods on programs.")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seeds", type=seeds_of, default=range(1000, 1200), help="FIRST:LAST")

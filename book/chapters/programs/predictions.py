@@ -1,4 +1,4 @@
-"""What was expected of the confirming half of the programs, and of trained ones, before either was run.
+"""Predictions on the confirming half of the programs, and on trained ones, from before either was run.
 
 The predictions were written after the methods had been seen on 200 programs of the selecting half (seeds 0 to
 199) and on those of a trial. They were committed before any program of the confirming half (seeds 1000 to
@@ -44,12 +44,12 @@ class Answer(NamedTuple):
 
 
 class Prediction(NamedTuple):
-    """A sentence, and how it is answered by rows of one kind.
+    """A sentence, and a function that computes its result from rows of one kind.
 
     Attributes:
-        of: which rows it is about: "compiled", "metrics", "trained", "twice" or "positions".
-        answer: from these rows (and those of the compiled programs, for "trained", or of the trained
-            transformers, for "twice" and "positions") to the answer.
+        of: the kind of rows: "compiled", "metrics", "trained", "twice" or "positions".
+        answer: returns the result; takes these rows (and those of the compiled programs, for "trained", or of
+            the trained transformers, for "twice" and "positions").
     """
 
     words: str
@@ -249,7 +249,7 @@ TWICE = Prediction(
     "twice",
     same_order,
 )
-"""Written when those of the same size had been asked, and before any of twice the size was trained."""
+"""Written after transformers of the same size were evaluated, before any of twice the size was trained."""
 
 POSITIONS = Prediction(
     "Transformers with {} positions order the methods as those with learned positions do: tau is above .5.",
@@ -267,7 +267,7 @@ def answered(**rows: pd.DataFrame) -> Iterator[tuple[Prediction, Answer]]:
 
 
 def answer_of(each: Prediction, rows: Mapping[str, pd.DataFrame]) -> Answer:
-    """The result of one prediction; some compare with rows of another kind."""
+    """The result of one prediction; some predictions compare with rows of another kind."""
     beside = {"trained": ["compiled"], "twice": ["trained"]}
     given: list[Any] = [rows[kind] for kind in (each.of, *beside.get(each.of, []))]
     return each.answer(*given)

@@ -1,4 +1,4 @@
-"""The chapter on random programs: which are asked anew, and by which methods."""
+"""The chapter on random programs: the programs and methods that a run evaluates again."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Programs(Chapter):
 
     @property
     def label(self) -> str:
-        """The programs."""
+        """A label that names the programs."""
         return f"programs-{self.seeds[0]}-{self.seeds[-1]}"
 
     @property
     def asked_for(self) -> list[str]:
-        """The methods that are asked: those named, or all."""
+        """The methods to evaluate: those named, or all."""
         return self.methods or [*COMPARED]
 
     @functools.cached_property
@@ -46,7 +46,7 @@ class Programs(Chapter):
         return rows_of(self.seeds, {name: METHODS[name] for name in self.asked_for})
 
     def found_again(self) -> pd.DataFrame:
-        """Scores computed now beside the recorded ones: those that both have."""
+        """Scores computed now beside the recorded ones, for the rows that both have."""
         keys = ["seed", "method", "truth", "sign"]
         before = published(self.seeds).astype({"method": str, "truth": str, "sign": str, "value": float})
         both = self.rows.merge(before, on=keys, suffixes=("", " before"))

@@ -66,7 +66,7 @@ def tell_methods(rows: pd.DataFrame, by_truth: pd.DataFrame) -> None:
 
 
 def tell_leads(rows: pd.DataFrame) -> None:
-    """In programs of two and three layers, by reads: how far one method leads another."""
+    """The leads of methods over others, by reads, in programs of two and three layers."""
     deep = predictions.deep(rows)
     leads = {
         "raw": predictions.lead(deep, "rollout", LAST_LAYER, "reads"),
@@ -122,7 +122,7 @@ def tell_outcomes(outcomes: pd.DataFrame) -> None:
 
 
 def tell_counting(rows: pd.DataFrame, effects: pd.DataFrame) -> None:
-    """What counting costs a method, and what absolute values gain, by reads."""
+    """The loss of a method in programs that count, and the gain of absolute values, by reads."""
     counting = effects[effects["feature"] == "counts"].set_index("method")
     tell_in_words({name: counting.loc[name] for name in ("AttnLRP", "rollout")}, "counting, {}", digits=2)
     gains = tables.gain_of_absolute(rows).set_index("method")[["value", "low", "high", "n"]]
@@ -144,7 +144,7 @@ def tell_populations(populations: Mapping[str, pd.DataFrame], orders: pd.DataFra
 
 
 def tell_exercises(rows: pd.DataFrame) -> None:
-    """What the solutions quote."""
+    """Numbers that the solutions quote."""
     layers = tables.by_layers(rows, ["rollout", LAST_LAYER]).query("layers == '1 layer'").set_index("method")
     tell_in_words({"exercise one layer, rollout": layers.loc["rollout"]}, digits=2)
     for truth in ("reads", "causes"):
@@ -164,13 +164,13 @@ def found_again(rows: pd.DataFrame) -> str:
 
 
 def settings_clause(significant: int, pairs: int, settings: int) -> str:
-    """How many pairs of methods the settings that were chosen by hand tell apart."""
+    """How many pairs of methods differ significantly over the settings that were chosen by hand."""
     found = f"{significant:,}" if significant else "none"
     return f"Over {settings} of the 15 settings picked by hand, {found} of {pairs} pairs do."
 
 
 def plain_clause(rollout: pd.Series) -> str:
-    """A sentence on whether the disguises explain what rollout lacks in compiled transformers.
+    """A sentence on whether the disguises explain rollout's lower scores in compiled transformers.
 
     `rollout` has its scores by kind of weights: trained, compiled, and compiled without disguise (plain).
     """

@@ -31,16 +31,16 @@ TWICE_THE_SIZE = Path(__file__).with_name("twice.parquet")
 """The same of transformers of twice the size: `attnlib.benchmarking.recording --learned 2`, of `TRIED`."""
 
 OTHER_POSITIONS = Path(__file__).with_name("positions.parquet")
-"""The same with sinusoidal and with rotary positions, of the seeds 1000 to 1019; `positions` says which."""
+"""The same with sinusoidal and rotary positions (column `positions`), of the seeds 1000 to 1019."""
 
 TRIED = (*range(1000, 1030), *range(1040, 1060), *range(1080, 1100))
-"""The programs that transformers were trained on. Three runs side by side had come so far when they ended."""
+"""The programs that transformers were trained on: those that three parallel runs finished."""
 
 MOST = 0.7
-"""Settings in which a method has to be asked for it to be compared: so much of all."""
+"""The share of settings in which a method has to be evaluated for a comparison."""
 
 FEATURES = ("layers", "counts", "distractors", "causal", "rotated", "split", "sink", "junk", "hard")
-"""What may explain a method's score on a program."""
+"""Features of a program that may explain a method's score."""
 
 
 def confirming() -> pd.DataFrame:
@@ -77,7 +77,7 @@ def by_layers(rows: pd.DataFrame, methods: Sequence[str], truth: str = "reads") 
 
 
 def gain_of_absolute(rows: pd.DataFrame, truth: str = "reads") -> pd.DataFrame:
-    """What absolute values add to the signed methods, program by program; the largest gain first."""
+    """The mean gain of absolute values for signed methods, paired by program; the largest gain first."""
     found = []
     for method in sorted(SIGNED):
         part = rows[(rows["method"] == method) & (rows["truth"] == truth)]
@@ -188,7 +188,7 @@ def orders(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def pairs_over_settings() -> tuple[int, int, int]:
-    """The same test over the settings of `attribution_benchmark`, by the tokens that the algorithm needs."""
+    """Significant pairs, pairs and settings: the same test over settings of `attribution_benchmark`."""
     tables, _ = of_record(widest(came_with_the_book("attribution_benchmark")))
     wide = tables["plausibility"].pivot_table(index="setting", columns="method", values="value")
     wide = wide[[name for name in COMPARED if name in wide and wide[name].notna().sum() >= MOST * len(wide)]]
@@ -199,7 +199,7 @@ def pairs_over_settings() -> tuple[int, int, int]:
 
 
 def questions_that_differ(seed: int) -> dict[str, int]:
-    """In how many questions of a program the tokens that it reads are not those that cause the output."""
+    """In how many questions of a program the tokens that it reads differ from those that cause the output."""
     questions = questions_of(draw(seed))
     assert questions is not None
     return {"differ": int((questions.reads != questions.causes).any(1).sum()), "asked": len(questions)}

@@ -1,4 +1,4 @@
-"""Thinking Like Transformers: small languages, attention supervised or not, ablations."""
+"""Thinking Like Transformers: small languages, supervised attention, and ablations."""
 
 from book.chapters.rasp.rasp_languages import RaspLanguages
 

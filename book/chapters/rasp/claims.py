@@ -23,27 +23,27 @@ from book.chapters.rasp.tables import (
 from book.chapters.records import paper_figures
 
 POINT = 0.01
-"""The margin: as near to the paper's figure as it has to be, and as much as has to be lost."""
+"""The margin: the allowed distance below the paper's figure, and the loss that counts as one."""
 
 MOST = 0.9
-"""Of a head's attention, where it is said to be where the head was told."""
+"""The least share of attention on the program's keys for a supervised head to look there and nowhere else."""
 
 PRICE = 0.005
-"""What telling heads may cost in accuracy to be said to cost nothing."""
+"""The largest loss of accuracy at which supervision still counts as costing nothing."""
 
 TELLS = 0.9
-"""Where even attention has more than this on the program's keys, a head cannot be told from any other."""
+"""Above this share of uniform attention on the program's keys, a head cannot be told from any other."""
 
 WITH_A_SIZE = {name for name, definition in LANGUAGES.items() if definition.paper_size}
-"""Languages that the paper gives layers and heads."""
+"""Languages for which the paper reports a number of layers and heads."""
 
 LONGER = 40
-"""Sequences of up to so many symbols, where training ended at 30."""
+"""The length of longer test sequences; training sequences have at most 30 symbols."""
 
 UNVERIFIED = "The paper's figures are quoted from memory, unverified."
 
 HIST = "hist without BOS"
-"""What the paper's Table 2 calls hist."""
+"""The language that the paper's Table 2 calls hist."""
 
 
 def mean_is_the_papers(rows: pd.DataFrame) -> Outcome:
@@ -88,7 +88,7 @@ def best_is_the_papers(rows: pd.DataFrame) -> Outcome:
 
 
 def hist_without_bos(rows: pd.DataFrame) -> Outcome:
-    """The same of hist without BOS, which the paper gives a second head."""
+    """The mean over seeds of hist without BOS, which has two heads in the paper, against the paper's mean."""
     means = _means(_whole(rows))
     found = one(_beside(means[means["task"].eq(HIST)], "2", ": full size"))
     return Outcome(
@@ -101,7 +101,7 @@ def hist_without_bos(rows: pd.DataFrame) -> Outcome:
 
 
 def second_layer_is_needed(rows: pd.DataFrame) -> Outcome:
-    """What `reverse` and `hist2` lose without it, seed by seed."""
+    """The accuracy that `reverse` and `hist2` lose without their second layer, paired by seed."""
     lost = _lost(rows)
     there(lost[lost["ablation"].eq(LAYER)])
     cases = every(lost[lost["task"].isin(["reverse", "hist2"]) & lost["ablation"].eq(LAYER)], POINT)
@@ -117,7 +117,7 @@ def second_layer_is_needed(rows: pd.DataFrame) -> Outcome:
 
 
 def sort_needs_one_layer(rows: pd.DataFrame) -> Outcome:
-    """What `sort` loses without its second layer is shown to be less than a point."""
+    """Whether the accuracy that `sort` loses without its second layer is below a point."""
     lost = one(_lost(rows), task="sort", ablation=LAYER)
     return Outcome(
         above(_turned(lost), -POINT),
@@ -129,7 +129,7 @@ def sort_needs_one_layer(rows: pd.DataFrame) -> Outcome:
 
 
 def second_head_is_needed(task: str, rows: pd.DataFrame) -> Outcome:
-    """What a language loses without its second head is shown to be above 0, seed by seed."""
+    """Whether the accuracy that a language loses without its second head is above 0, paired by seed."""
     lost = one(_lost(rows), task=task, ablation=HEAD)
     return Outcome(
         above(lost),
@@ -142,7 +142,7 @@ def second_head_is_needed(task: str, rows: pd.DataFrame) -> Outcome:
 
 
 def losses_are_ordered_as_in_the_paper(rows: pd.DataFrame) -> Outcome:
-    """The rank correlation of what models lose with what the paper's do, over languages and ablations."""
+    """The rank correlation of our models' losses with those of the paper's, over languages and ablations."""
     lost = _lost(rows)
     lost = there(lost.assign(theirs=[_published(row) for row in each_of(lost)]).dropna(subset=["theirs"]))
     found = rank_correlation(lost["value"], lost["theirs"])
@@ -156,7 +156,7 @@ def losses_are_ordered_as_in_the_paper(rows: pd.DataFrame) -> Outcome:
 
 
 def heads_look_where_told(rows: pd.DataFrame) -> Outcome:
-    """How much more attention there is where the program looks in heads that were told, seed by seed."""
+    """How much more attention supervised heads have on the program's keys than unsupervised ones, by seed."""
     told, untold = _told_and_not(rows, "mass ")
     cases = every(paired(told, untold, ["task", "metric"]))
     least = cases.least
@@ -170,7 +170,7 @@ def heads_look_where_told(rows: pd.DataFrame) -> Outcome:
 
 
 def heads_look_nowhere_else(rows: pd.DataFrame) -> Outcome:
-    """The share of attention where the program looks, in heads that were told."""
+    """The share of attention on the program's keys, in supervised heads."""
     told, _ = _told_and_not(rows, "mass ")
     cases = every(table_over_seeds(told, ["task", "metric"], share=True), MOST)
     least = cases.least
@@ -182,7 +182,7 @@ def heads_look_nowhere_else(rows: pd.DataFrame) -> Outcome:
 
 
 def telling_costs_nothing(rows: pd.DataFrame) -> Outcome:
-    """How many tokens fewer are right in models whose heads were told, seed by seed."""
+    """The change of accuracy by the supervision of heads, paired by seed, against a loss of `PRICE`."""
     told, untold = _told_and_not(rows, "accuracy$")
     gained = paired(told, untold, ["task"])
     cases = every(gained, -PRICE)
@@ -200,7 +200,7 @@ LAYER, HEAD = "one layer fewer", "one head fewer"
 
 
 def _of_scale(rows: pd.DataFrame) -> pd.DataFrame:
-    """Numbers of models of `SCALE`, each of a seed once, of languages that the paper has a size for."""
+    """The numbers of models of `SCALE`, each seed once, for the languages `WITH_A_SIZE`."""
     rows = of_scale(rows, **SCALE)
     rows = rows[rows["seed"].notna() & rows["ablation"].notna()]
     rows = each_once(rows[rows["bos"].eq(True) | rows["task"].eq(HIST)])
@@ -208,7 +208,7 @@ def _of_scale(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _models(rows: pd.DataFrame) -> pd.DataFrame:
-    """The accuracy of models of `_of_scale` that were told nothing, with the paper's name of their `task`."""
+    """The accuracy of unsupervised models of `_of_scale`; `task` is the language's name in the paper."""
     models = trained_models(_of_scale(rows))
     models = models[~models["supervised"].astype(bool) & models["metric"].eq("accuracy")]
     return models.assign(task=models["language"] + models["bos"].map({True: "", False: " without BOS"}))
@@ -224,14 +224,14 @@ def _means(models: pd.DataFrame) -> pd.DataFrame:
 
 
 def _lost(rows: pd.DataFrame) -> pd.DataFrame:
-    """What each way to make models smaller costs, by `task` and `ablation`."""
+    """The accuracy lost by each ablation, by `task` and `ablation`."""
     models = _models(rows)
     there(models[models["ablation"].ne("")])
     return lost_when_smaller(models.assign(language=models["task"])).rename(columns={"language": "task"})
 
 
 def _told_and_not(rows: pd.DataFrame, metric: str) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Rows of models that were told where to look, and of the same that were not; heads that can tell."""
+    """The rows of supervised and unsupervised models, without heads for which uniform attention suffices."""
     rows = _of_scale(rows)
     rows = rows[rows["ablation"].eq("") & rows["bos"].eq(True) & rows["metric"].str.match(metric)]
     rows = rows[~rows["uniform"].gt(TELLS)]
@@ -246,20 +246,20 @@ def _theirs(table: str, task: str) -> float:
 
 
 def _beside(rows: pd.DataFrame, table: str, size: str = "") -> pd.DataFrame:
-    """Numbers with the paper's, `theirs`, and the `least` that they have to be; those that the paper has."""
+    """The rows for which the paper has a number: `theirs`, and the `least` value that ours must have."""
     theirs = [_theirs(f"{TABLES} {table}", task + size) for task in rows["task"]]
     found = rows.assign(theirs=theirs).dropna(subset=["theirs"])
     return found.assign(least=found["theirs"] - POINT)
 
 
 def _published(lost: Any) -> float:
-    """What the paper's models lose in the same case."""
+    """The accuracy that the paper's models lose in the same case."""
     whole, less = (_theirs(f"{TABLES} 2", f"{lost.task}: {size}") for size in ("full size", lost.ablation))
     return whole - less
 
 
 def _printed(theirs: float, unit: str) -> str:
-    """A share of the paper's, or a loss."""
+    """The paper's share or loss in words."""
     return f"{100 * theirs:{'+.1f' if unit == 'points' else 'g'}} {unit} (unverified)"
 
 

@@ -1,4 +1,4 @@
-"""A head beside its program and the controls that its agreement is held against."""
+"""Heat maps of a head, its program and the controls for its agreement."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def beside_controls(
     programs: Mapping[str, Bool[Tensor, "query key"]],
     tokens: Sequence[str],
 ) -> Drawn:
-    """A head's attention on one sequence, what it is compared with, and uniform attention, in heat maps."""
+    """Heat maps of a head's attention on one sequence, of the programs', and of uniform attention."""
     rows = next(iter(programs.values())).any(-1)
     maps = {
         each: selected / selected.sum(-1, keepdim=True).clamp(min=1) for each, selected in programs.items()

@@ -1,34 +1,34 @@
-r"""What models of RASP languages look at, beside their programs, and what methods of attribution say of it.
+r"""The attention of models of RASP languages beside their programs', and a test of attribution methods.
 
-Does a model's attention match a RASP program's, and could the program's stand in its place?
+Does a model's attention match a RASP program's, and could the program's replace it?
 
-A head of the program looks from a query $q$ equally at all keys that it selects,
+A head of the program attends from a query $q$ equally to all keys that it selects,
 $P_{qk} = S_{qk} / \sum_j S_{qj}$; a head of the model has the attention $A_{qk}$. Their agreement in a row is
 the attention that they have in common, one minus their total variation distance:
 
 $$\sum_k \min(A_{qk}, P_{qk}) = 1 - \tfrac12 \sum_k |A_{qk} - P_{qk}| .$$
 
-Why not the share of attention on the selected keys ($\sum_k S_{qk} A_{qk}$, in `target_masses`): any head has
-all of it where a program selects everything, and a head that looks at one selected key of ten has it, too,
-though nothing could be counted from it. What a program computes depends on the whole row.
+The share of attention on the selected keys ($\sum_k S_{qk} A_{qk}$, in `target_masses`) would not do: it is 1
+for any head where a program selects everything, and for a head that attends to one selected key of ten,
+although that head could not count them. The program's output depends on the whole row.
 
-Which head should be compared with which is not known: a model that was told nothing may do in its second head
-what the program does in its first. So all pairs are measured, and `best_pairs` assigns them.
+It is not known which heads correspond: the second head of an unsupervised model may do what the program does
+in its first. So all pairs are measured, and `best_pairs` assigns them.
 
-Do methods of attribution find what an output was made of, where that is known?
+Do methods of attribution find the tokens that an output was computed from, where these are known?
 
-Of a compiled model (`attnlib.models.compiled`) it is: its mechanism is the program's. Where the score of a
-method is largest should be a *source* of the output, a symbol that the program's last selector looks at:
+They are known for a compiled model (`attnlib.models.compiled`), whose mechanism is the program's. The score
+of a method should be largest at a *source* of the output, a symbol that the program's last selector selects:
 
 * reverse: the symbol at the mirrored place, and nothing else;
 * sort: the token that belongs where the output stands. An equal symbol elsewhere would have given the same
   output, but is not what the model reads;
-* hist: every occurrence of the query's symbol, the query's own among them. The count is made of all of them
-  together with the beginning of the sequence, whose share of attention it is read from; that one is no source
-  here, since it says nothing about the sequence.
+* hist: every occurrence of the query's symbol, including the query itself. The model reads the count from the
+  share of attention on the beginning of the sequence, which is no source here, since it says nothing about
+  the sequence.
 
-Two sets of candidates, as in the needle test: all tokens; and only the other symbols, without the query's own
-token (which a residual connection puts first, and blank-out cannot leave out) and without the beginning.
+There are two sets of candidates, as in the needle test: all tokens; and only the other symbols, without the
+beginning and the query's own token (which a residual connection ranks first, and occlusion cannot leave out).
 """
 
 from __future__ import annotations
@@ -71,7 +71,10 @@ def best_pairs(rows: pd.DataFrame) -> pd.DataFrame:
 
 @torch.no_grad()
 def program_agreement(model: nn.Module, batches: Iterable[Batch]) -> pd.DataFrame:
-    """How well heads of a model agree with a program's, on rows that are asked and where that has a key."""
+    """The agreement of every head of a model with every head of a program, by sample.
+
+    Means are over queries with a target for which the program's head selects a key.
+    """
     tables = list[pd.DataFrame]()
     for batch, before in in_turn(model, batches):
         if not batch.target_attention:
@@ -97,7 +100,7 @@ def program_agreement(model: nn.Module, batches: Iterable[Batch]) -> pd.DataFram
 def agreement(
     attention: Float[Tensor, "*batch query key"], program: Float[Tensor, "*batch query key"]
 ) -> Float[Tensor, "*batch query"]:
-    """What two rows of attention have in common, of every query."""
+    """The overlap of two attention distributions for every query: the sum over keys of the smaller weight."""
     return torch.minimum(attention, program).sum(-1)
 
 
@@ -106,7 +109,7 @@ def _agreement(
     selected: Bool[Tensor, "batch query key"],
     rows: Bool[Tensor, "batch query"],
 ) -> tuple[Float[Tensor, " batch"], Float[Tensor, " batch"]]:
-    """The mean agreement of each sample's rows, and the largest difference; NaN without rows."""
+    """Each sample's mean agreement over its rows, and the largest difference; NaN where it has no rows."""
     program = selected / selected.sum(-1, keepdim=True).clamp(min=1)
     common = agreement(attention, program)
     apart = (attention - program).abs().amax(-1).masked_fill(~rows, 0.0).amax(1)
@@ -121,7 +124,7 @@ def scores_with_program(
     *,
     even: bool = False,
 ) -> pd.DataFrame:
-    """`sample_scores` while heads attend as a program's, or (`even`) evenly, in rows where that has a key."""
+    """`sample_scores` while heads attend like a program's, or (`even`) uniformly where that has keys."""
     tables = list[pd.DataFrame]()
     for batch, before in in_turn(model, batches):
         real = batch.attention_mask[:, None, :] & batch.attention_mask[:, :, None]
@@ -136,12 +139,12 @@ def scores_with_program(
 
 
 class ProgramMatch(NamedTuple):
-    """What `match_program` found.
+    """The result of `match_program`.
 
     Attributes:
-        pairs: which head of the program goes with which head of the model.
-        scores: rows of `sample_scores` with, in the column `attention`, whose attention the model's heads of
-            these pairs were given: `THE_PROGRAMS`, or `EVEN`.
+        pairs: the model's head for each head of the program.
+        scores: rows of `sample_scores`; the column `attention` names the attention that replaced that of the
+            paired heads: `THE_PROGRAMS`, or `EVEN`.
     """
 
     pairs: dict[Head, Head]
@@ -153,7 +156,7 @@ THE_PROGRAMS, EVEN = "the program's", "even"
 
 
 def match_program(model: nn.Module, valid: Iterable[Batch], test: Sequence[Batch]) -> ProgramMatch:
-    """Compare a model with a program, head by head, and put the program's attention in its heads' place."""
+    """Compare a model's heads with a program's, and replace their attention by the program's."""
     chosen = best_pairs(program_agreement(model, valid))[["program", "head"]]
     names: list[tuple[str, str]] = [*chosen.itertuples(index=False, name=None)]
     pairs = {head_of(program): head_of(head) for program, head in names}
@@ -178,7 +181,7 @@ def head_of(name: str) -> Head:
 
 @torch.no_grad()
 def target_masses(model: nn.Module, batches: Iterable[Batch]) -> pd.DataFrame:
-    """Reference mass of every head whose algorithm is known, beside what a head that looks nowhere scores."""
+    """Reference mass of every head whose algorithm is known, and that of uniform attention."""
     columns, tables = ["sample", "metric", "value", "uniform"], list[pd.DataFrame]()
     for batch, before in in_turn(model, batches):
         attentions = stacked_attentions(returned(model, batch, attentions=True))
@@ -205,18 +208,18 @@ TWO_SIDED: Mapping[str, Method] = {
     "gradient x embedding": gradient_x_embedding,
     "blank-out": blank_out,
 }
-"""What is compared, whatever else comes to the registry; without those over the null model, which is a causal
-one: here tokens see each other on both sides."""
+"""The methods that are compared. Those relative to the null model are left out, since that model is causal
+and these models are bidirectional."""
 
 REPLACED = "blank-out, replaced"
-"""Blank-out with a token of no meaning in the place of the one that is left out: the length stays."""
+"""Occlusion that replaces the token by one without meaning, so that the length stays the same."""
 
 EVERY_TOKEN, OTHER_SYMBOLS = "every token", "other symbols"
-"""The candidates: see the module."""
+"""The sets of candidates: see the module's docstring."""
 
 TIE = 1e-4
-"""Scores closer than this share of the largest are equal: none of them is *the* largest. (Attention in
-float32 is the program's to about this.)"""
+"""Scores that differ by less than this share of the largest count as tied, so that none is *the* largest. (In
+float32, attention equals the program's to about this precision.)"""
 
 
 def source_rows(
@@ -251,7 +254,7 @@ def source_rows(
 
 
 def _together(tables: list[pd.DataFrame], columns: list[str]) -> pd.DataFrame:
-    """The rows of all tables; of none, no rows of these columns."""
+    """The rows of all tables; an empty table with these columns if there are none."""
     return pd.concat(tables or [pd.DataFrame(columns=columns)], ignore_index=True)[columns]
 
 
@@ -266,7 +269,7 @@ def _found(
 
 
 def exactness(models: Iterable[Compiled], n_sequences: int = 200) -> pd.DataFrame:
-    """Whether compiled models are right, and have their program's attention, on test sequences."""
+    """Accuracy of compiled models on test sequences, and their attention's distance from the program's."""
     tables = []
     for each in models:
         batches = _batches(each, n_sequences, 1, each.longest)

@@ -44,9 +44,9 @@ class RaspRun(Run):
     """A model of one language.
 
     Attributes:
-        supervised: whether its heads are told where to look.
+        supervised: whether its heads' attention is supervised.
         ablation: one of `ABLATIONS`; "" for a model of the full size.
-        learning_rate: of the chapter's grid; 0: as of all. So is `gamma`.
+        learning_rate: from the chapter's grid; 0: the chapter's own. The same holds for `gamma`.
     """
 
     language: Language
@@ -60,19 +60,19 @@ ORIGINAL_NAME = re.compile(
     f"(?P<language>{'|'.join(LANGUAGES)})(_(?P<symbols>{'|'.join(map(str, ALPHABET_SIZES))}))?"
     "(?P<bos>_bos)?(_with_attns)?"
 )
-"""What the original calls a language: with the size of its alphabet, and whether a token stands in front."""
+"""The original's names of languages, with the size of the alphabet and whether there is a BOS token."""
 
 TO_PAIR = 200
-"""How many sequences the model's heads are paired with a program's by."""
+"""The number of sequences for pairing a model's heads with a program's."""
 
 BY_LENGTH = 12
-"""Into how many ranges the lengths of test sequences are divided ..."""
+"""The number of ranges that the lengths of test sequences are divided into ..."""
 
 SHORTEST_RANGE = 5
-"""... if that makes them at least so long: there are too few sequences of one symbol to test any."""
+"""... if ranges are at least this long: there are too few sequences of a single symbol to test on them."""
 
 PACKED_LENGTH, PACKED_WIDTH = 50, 128
-"""Longest text and width from which a packed pass takes about half the time; measured."""
+"""The sequence length and width from which a packed pass takes about half the time, as measured."""
 
 
 class RaspLanguages(Chapter):
@@ -111,7 +111,7 @@ class RaspLanguages(Chapter):
     @model_validator(mode="before")
     @classmethod
     def _by_the_originals_name(cls, given: Any) -> Any:
-        """`reverse_100` or `sort_26_bos`, as the original has it: that language, and no other."""
+        """Accept the original's names, such as `reverse_100` or `sort_26_bos`, to run that language alone."""
         name = str(given.get("language")) if isinstance(given, dict) else ""
         found = ORIGINAL_NAME.fullmatch(name)
         if found is None or name == found["language"]:
@@ -180,11 +180,11 @@ class RaspLanguages(Chapter):
 
     @property
     def label(self) -> str:
-        """The language that is looked into."""
+        """The name of the chapter's main language."""
         return self.language
 
     def lang(self, which: str | Definition | Language | None = None) -> Language:
-        """A language with the chapter's alphabet: by its name, or one of your own; `None`: the chapter's."""
+        """A language with the chapter's alphabet, by name or definition; `None`: the chapter's language."""
         if isinstance(which, Language):
             return which
         which = self.language if which is None else which
@@ -197,18 +197,18 @@ class RaspLanguages(Chapter):
         return definitions_in(Path(self.language_file)) if self.language_file else {}
 
     def size(self, lang: Language, ablation: str = "") -> Size:
-        """Layers, heads and width of the model for a language; less, if an ablation is named."""
+        """Layers, heads and width of the model for a language, reduced by the ablation if one is named."""
         n_layers, n_heads = lang.size
         size = Size(self.n_layers or n_layers, self.n_heads or n_heads, self.width)
         return ABLATIONS[ablation](size) if ablation else size
 
     def recipe(self, lang: Language) -> Recipe:
-        """How long and how fast a model of a language is trained: its own way, where the parameters say 0."""
+        """How a model of a language is trained: the language's own recipe where the parameters are 0."""
         own = asdict(RECIPES.get(lang.name, Recipe()))
         return Recipe(**{name: getattr(self, name) or value for name, value in own.items()})
 
     def has_room(self, lang: Language) -> bool:
-        """Whether the language has target attention, and its model all the heads that are to have it."""
+        """Whether the language has target attention, and its model has all the heads to be supervised."""
         heads = lang.definition.heads
         return bool(heads) and all(map(self.size(lang).has, heads))
 
@@ -238,7 +238,7 @@ class RaspLanguages(Chapter):
         return RaspRun(name, seed, lang, supervised, ablation, learning_rate, gamma)
 
     def runs(self) -> list[RaspRun]:
-        """Every model to train; of the chapter's own language also supervised, if it can be, and ablated."""
+        """Every model to train; of the chapter's language also supervised (if possible) and ablated ones."""
         own = [
             (False, ""),
             *[(True, "")] * self.has_room(self.lang()),
@@ -264,16 +264,16 @@ class RaspLanguages(Chapter):
         return list(itertools.product(given["learning_rate"], given["gamma"]))
 
     def of_full_size(self, lang: Language | None = None) -> list[RaspRun]:
-        """The runs without an ablation; of one language, if it is given."""
+        """The runs without an ablation, of all languages or of the given one."""
         return [run for run in self.runs() if not run.ablation and lang in (None, run.language)]
 
     def sequences(self, lang: Language, split: Literal["train", "valid", "test"], seed: int = 0) -> Sequences:
-        """Sequences of one split, none of which is in another."""
+        """The sequences of one split; the splits are disjoint."""
         n = self.train_samples if split == "train" else self.test_samples
         return lang.sequences(n, split=split, seed=seed, max_length=self.length)
 
     def tests(self, lang: Language, target_attention: bool = False) -> list[Batch]:
-        """Batches that no model has seen, neither in training nor in choosing the best checkpoint."""
+        """Batches of held-out sequences, used neither for training nor for choosing the best checkpoint."""
         return lang.in_batches(self.sequences(lang, "test"), target_attention=target_attention)
 
     def tests_by_length(self, lang: Language) -> dict[tuple[int, int], list[Batch]]:
@@ -289,13 +289,13 @@ class RaspLanguages(Chapter):
         }
 
     def programs(self, lang: Language) -> list[Language]:
-        """Languages whose programs a model is compared with: its own first, if it is known; others."""
+        """The languages whose programs a model is compared with: its own first, if it has a program."""
         names = dict.fromkeys([lang.name, *self.languages, *PROGRAMS])
         known = [lang if name == lang.name else self.lang(name) for name in names]
         return [each for each in known if each.definition.heads]
 
     def matches(self, models: Mapping[str, nn.Module]) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Every model beside every program: see `book.chapters.rasp.measures.match_program`."""
+        """Agreement and scores of every model with every program: see `measures.match_program`."""
         agreement, scores = list[pd.DataFrame](), list[pd.DataFrame]()
         for run in self.of_full_size():
             valid = self.sequences(run.language, "valid")[slice(0, TO_PAIR)]
@@ -335,7 +335,7 @@ class RaspLanguages(Chapter):
         )
 
     def loss(self, run: RaspRun) -> TokenLoss | PackedLoss:
-        """What is minimised: packed, which is the same but for rounding, where that takes less time."""
+        """The loss; packed where that is faster, which is the same up to rounding."""
         weight = self.supervision if run.supervised else 0.0
         large = self.length >= PACKED_LENGTH and self.width >= PACKED_WIDTH
         kind = PackedLoss if large and self.torch_device.type == "cpu" else TokenLoss
@@ -360,9 +360,9 @@ class RaspLanguages(Chapter):
         )
 
     def run_table(self) -> pd.DataFrame:
-        """A row per run: what it is called, and all that sets it apart.
+        """A row per run: its name and its set-up.
 
-        `validated` is the best accuracy on validation sequences, by which one of the grid is chosen.
+        `validated` is the best accuracy on validation sequences, which selects a model from the grid.
         """
         return pd.DataFrame([self._about(run) for run in self.runs()])
 

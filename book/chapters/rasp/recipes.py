@@ -1,4 +1,4 @@
-"""Sizes of models and how they are trained: steps, rates, ablations, and going back to the best weights."""
+"""Sizes of models and their training: steps, learning rates, ablations, and resets to the best weights."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from attnlib.training.run import LAST, best_of
 
 @dataclass(frozen=True)
 class Recipe:
-    """How long and how fast a small model of a language is trained (width 64, up to 30 of 10 symbols).
+    """How a small model of a language is trained (width 64, sequences of up to 30 out of 10 symbols).
 
     Attributes:
         steps: training steps.
         batch_size: sequences per step.
-        learning_rate: the highest.
+        learning_rate: the peak.
     """
 
     steps: int = 2500
@@ -33,7 +33,7 @@ RECIPES = {
     "dyck1_ptf": Recipe(8000),
     **{f"dyck{n}_ptf": Recipe(12000, learning_rate=0.0015) for n in range(2, 9)},
 }
-"""Languages that take longer than the others."""
+"""The recipes of languages that need longer training than the others."""
 
 
 @dataclass(frozen=True)
@@ -54,15 +54,15 @@ ABLATIONS: dict[str, Callable[[Size], Size]] = {
     "one layer fewer": lambda size: Size(size.n_layers - 1, size.n_heads, size.width),
     "one layer fewer, twice as wide": lambda size: Size(size.n_layers - 1, 2 * size.n_heads, 2 * size.width),
 }
-"""The paper's: what is taken from the size that a program calls for. The last has twice the heads, too."""
+"""The paper's ablations of the size that a program needs. The last one also has twice the heads."""
 
 
 class ResetToBest(Keeper):
-    """A hook that takes the best weights back after more than `patience` evaluations without a better one.
+    """A hook that restores the best weights after more than `patience` evaluations without an improvement.
 
-    As in the authors' trainer of "Thinking Like Transformers" (10 of them), but Adam's moving averages go on,
-    where theirs begin anew. It goes by the run's own checkpoint and the step alone, so that a killed run goes
-    on to the same weights.
+    The authors' trainer of "Thinking Like Transformers" does the same (`patience` 10), but also resets Adam's
+    moving averages, which are kept here. The hook depends only on the run's checkpoint and the step, so that
+    a resumed run reaches the same weights.
     """
 
     KIND, FOLDER = "last", ""
@@ -73,11 +73,11 @@ class ResetToBest(Keeper):
 
     @property
     def cache_key(self) -> Any:
-        """What decides the weights, beside the run itself."""
+        """The parameters that determine the weights, apart from the run itself."""
         return self.patience, self.every
 
     def __call__(self, event: Any) -> None:
-        """Take the best weights back, if the last evaluation was one too many."""
+        """Restore the best weights if the last evaluation exceeded the patience."""
         evaluated = event.step - 1
         if evaluated <= 0 or evaluated % self.every:
             return

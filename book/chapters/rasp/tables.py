@@ -1,4 +1,4 @@
-"""What comes of the RASP languages: the rows of a record, and tables over every recorded model."""
+"""The rows of a record, and tables over every recorded model of the RASP languages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from book.chapters.rasp.recipes import ABLATIONS, Size
 from book.chapters.records import as_printed, counted, paper_figures
 
 KINDS_OF_MATCH = ["run", "program of", "heads"]
-"""What tells a model beside a program from another."""
+"""The columns that identify a pair of a model and a program."""
 
 EXAMPLES = dict.fromkeys(["reverse", "hist", "hist2", "sort", "sort_by_freq"], "cabbage") | {
     "dyck1_ptf": "(a)())a",
@@ -49,7 +49,7 @@ def accuracy_rows(p: RaspLanguages, models: dict[str, nn.Module]) -> pd.DataFram
 
 
 def training_rows(p: RaspLanguages, models: dict[str, nn.Module]) -> pd.DataFrame:
-    """The same on sequences that each model was trained on, as many as there are unseen ones."""
+    """Accuracy and exact match of every model on `p.test_samples` of its training sequences."""
     scores = []
     for run in p.runs():
         seen = p.sequences(run.language, "train", run.seed)[: p.test_samples]
@@ -59,7 +59,7 @@ def training_rows(p: RaspLanguages, models: dict[str, nn.Module]) -> pd.DataFram
 
 
 def mass_rows(p: RaspLanguages, models: dict[str, nn.Module]) -> pd.DataFrame:
-    """The share of each head's attention where the program looks, of the chapter's own language."""
+    """The share of each head's attention on the program's keys, in models of the chapter's own language."""
     lang = p.lang()
     test = p.tests(lang, target_attention=True)
     mass = [target_masses(models[run.name], test).assign(run=run.name) for run in p.of_full_size(lang)]
@@ -67,7 +67,7 @@ def mass_rows(p: RaspLanguages, models: dict[str, nn.Module]) -> pd.DataFrame:
 
 
 def match_rows(p: RaspLanguages, models: dict[str, nn.Module]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """`RaspLanguages.matches`, by `KINDS_OF_MATCH`: agreement, and accuracy with another attention there."""
+    """`RaspLanguages.matches` by `KINDS_OF_MATCH`: agreement, and accuracy with the attention replaced."""
     agreement, replaced = p.matches(models)
     return (
         summarise(agreement, KINDS_OF_MATCH, "agreement", unit="sample", beside=["uniform"]),
@@ -86,7 +86,7 @@ def table_of_matches(accuracy: pd.DataFrame, agreement: pd.DataFrame, replaced: 
 
 
 def exact_models() -> list[Compiled]:
-    """The compiled programs that are recorded."""
+    """The compiled programs whose results are recorded."""
     return [compiled(language(name, alphabet_size=10, bos=True), length=12) for name in PROGRAMS]
 
 
@@ -113,7 +113,7 @@ def all_rows(
 
 
 def program_rows(p: RaspLanguages, agreement: pd.DataFrame, replaced: pd.DataFrame) -> pd.DataFrame:
-    """What was found by `RaspLanguages.matches`."""
+    """The rows to record of `RaspLanguages.matches`."""
     of = " of " + replaced["program of"] + " in its heads"
     put = "accuracy, " + replaced["attention"].replace("the program's", "attention") + of
     rows = [
@@ -138,7 +138,7 @@ def length_rows(p: RaspLanguages, models: dict[str, nn.Module]) -> pd.DataFrame:
 
 
 APART = "attention differs by at most"
-"""The column of the largest distance of an attention weight from the program's."""
+"""The column with the largest difference between an attention weight and the program's."""
 
 
 def table_of_exact(built: pd.DataFrame) -> pd.DataFrame:
@@ -148,7 +148,7 @@ def table_of_exact(built: pd.DataFrame) -> pd.DataFrame:
 
 
 def exact_rows(exact: Sequence[Compiled], built: pd.DataFrame, sources: pd.DataFrame) -> pd.DataFrame:
-    """What was found of compiled models."""
+    """The rows to record of compiled models."""
     table = table_of_exact(built)
     right = table.assign(metric="accuracy, compiled")
     largest = right.assign(
@@ -169,17 +169,17 @@ def exact_rows(exact: Sequence[Compiled], built: pd.DataFrame, sources: pd.DataF
 TABLES, FULL = "Thinking Like Transformers Table", "full size"
 
 SCALE: dict[str, str | int] = {"width": 64, "length": 30, "alphabet_size": 10, "positions": "sinusoidal"}
-"""Of the models that text and claims are about: the chapter's own size."""
+"""The size of the models that text and claims are about: the chapter's own."""
 
 KIND = ["language", "bos", "supervised", "ablation", "alphabet_size", "length", "width", "positions"]
-"""What sets models apart that are not just of different seeds."""
+"""The columns that identify a kind of model, whatever its seed."""
 
 WITH_OWN_SYMBOLS = {name for name, definition in LANGUAGES.items() if definition.symbols}
 """Languages that have an alphabet of their own, whatever `alphabet_size` says."""
 
 
 def of_scale(rows: pd.DataFrame, **scale: str | int) -> pd.DataFrame:
-    """The rows of models of one scale; ablations may be wider, and languages may bring their own symbols."""
+    """The rows of models of one scale; ablated models may be wider, languages may have own symbols."""
     exempt = {
         "width": rows["ablation"].fillna("").ne(""),
         "alphabet_size": _language_of(rows).isin(WITH_OWN_SYMBOLS),
@@ -189,10 +189,10 @@ def of_scale(rows: pd.DataFrame, **scale: str | int) -> pd.DataFrame:
 
 
 def each_once(rows: pd.DataFrame) -> pd.DataFrame:
-    """Every number of a model of one kind and seed once, where several records have it.
+    """Keep each number of a kind of model and seed once, where several records have it.
 
-    It is that of the record with the most seeds, then of the one whose models are validated best; within a
-    record, of the model that was validated best.
+    The record with the most seeds comes first, then the one with the best mean validation accuracy; within a
+    record, the model with the best validation accuracy.
     """
     rows = rows.assign(language=_language_of(rows))
     records = rows.groupby([*KIND, "record"], dropna=False)
@@ -204,7 +204,7 @@ def each_once(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def called(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows with a column `called`, what a model is in the text: "hist, supervised, one head fewer"."""
+    """The rows with a column `called`, the model's name in the text: "hist, supervised, one head fewer"."""
     name = rows["language"] if "language" in rows else rows["task"]
     name = name + rows["supervised"].map(lambda told: ", supervised" * bool(told))
     if "ablation" in rows:
@@ -220,7 +220,7 @@ def trained_models(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def beside_table_1(models: pd.DataFrame) -> pd.DataFrame:
-    """What stands beside the paper's Table 1: languages with BOS, and those without that the paper has."""
+    """Our numbers for the paper's Table 1: languages with BOS, and those without BOS that are in it."""
     whole = models[(models["metric"] == "accuracy") & (models["ablation"] == "")]
     found = _of_seeds(whole, ["language", "bos", "supervised"])
     found = found[found["bos"] | found["task"].isin(paper_figures().query(f"table == '{TABLES} 1'")["task"])]
@@ -228,7 +228,7 @@ def beside_table_1(models: pd.DataFrame) -> pd.DataFrame:
 
 
 def beside_table_2(models: pd.DataFrame) -> pd.DataFrame:
-    """What stands beside the paper's Table 2: the full size, and each `size` that lacks something."""
+    """Our numbers for the paper's Table 2: the full size, and each ablation (column `size`)."""
     models = models[(models["metric"] == "accuracy") & ~models["supervised"].astype(bool)]
     found = _of_seeds(models, ["language", "bos", "ablation"])
     order, known = [FULL, *ABLATIONS], found.loc[found["ablation"].isin(ABLATIONS), "task"]
@@ -292,7 +292,7 @@ def table_of_ablations(models: pd.DataFrame) -> pd.DataFrame:
 
 
 def lost_when_smaller(models: pd.DataFrame) -> pd.DataFrame:
-    """What each ablation costs, seed by seed: the number of the whole model less that without the part."""
+    """The accuracy that each ablation costs: that of the full model minus the ablated one's, by seed."""
     is_whole = models["ablation"] == ""
     whole = models[is_whole].set_index(["language", "seed"])["value"].rename("whole")
     both = models[~is_whole].join(whole, on=["language", "seed"])
@@ -316,7 +316,7 @@ def accuracy_by_length(models: pd.DataFrame) -> pd.DataFrame:
 
 
 def in_panels(lengths: pd.DataFrame) -> pd.DataFrame:
-    """`accuracy_by_length` with BOS and without supervision, a `panel` per positions, brackets apart."""
+    """`accuracy_by_length` with BOS, unsupervised: a `panel` per kind of positions, dyck languages apart."""
     chosen = lengths.query("bos and not supervised")
     brackets = chosen["language"].str.startswith("dyck")
     panel = chosen["positions"] + brackets.map({True: ", dyck", False: ""})
@@ -325,11 +325,11 @@ def in_panels(lengths: pd.DataFrame) -> pd.DataFrame:
 
 AS_TRAINED, ITS_OWN, EVEN = "as trained", "its own program", "uniform attention"
 OTHERS, BEST = "other programs, mean", "the best of them"
-"""What a head is compared with, or has put in the place of its attention."""
+"""The attention that a head is compared with, or that replaces the head's."""
 
 
 def of_programs(rows: pd.DataFrame) -> pd.DataFrame:
-    """Does attention match the program's, and could the program's stand in its place?"""
+    """Means over seeds of the agreement with programs, and of the accuracy with attention replaced."""
     rows = each_once(rows[rows["ablation"].eq("") & rows["bos"].eq(True)])
     language = rows["task"]
     agrees = rows["metric"].str.extract("^agreement with (.*)$")[0]
@@ -377,7 +377,7 @@ def _takes_the_only_one(name: str, ablation: str) -> bool:
 def _cells(
     found: pd.DataFrame, column: str, columns: list[str], index: Sequence[str] = ("language",)
 ) -> pd.DataFrame:
-    """Means in percent with their intervals, languages in order, and over how many seeds they are."""
+    """Means in percent with their intervals, by language in order, and the number of seeds."""
     order = found.assign(place=found["language"].map(_place)).sort_values("place", kind="stable")
     cells = plots.in_cells(order, index, column, unit="%", digits=1, lacking="not run")
     seeds = order.groupby(list(index))["n"].agg(counted)
@@ -385,7 +385,7 @@ def _cells(
 
 
 def _place(name: str) -> int:
-    """Where a language stands in tables: those that a reader defines come last."""
+    """The position of a language in tables; those that a reader defines come last."""
     return [*LANGUAGES, name.removesuffix(" without BOS")].index(name.removesuffix(" without BOS"))
 
 

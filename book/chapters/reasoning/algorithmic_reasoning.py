@@ -44,16 +44,16 @@ from book.chapters.refusals import WITHOUT_ATTENTION, refuse_model_name
 log = logging.getLogger(__name__)
 
 PARTS = ("train", "id", "ood")
-"""What a task's ranges are of: training, tests in its distribution, and tests out of it."""
+"""The parts of a task: training, tests in distribution, and tests out of distribution."""
 
 READS = 2048
-"""Tokens that a model from scratch reads, at most."""
+"""The longest input of a model from scratch, in tokens."""
 
 SMALL = 2**18
-"""Layers times the square of their width, up to which a model is made at once, to see whether it can be."""
+"""The largest number of layers times width squared for which the checks build the model to try it."""
 
 Positions = Literal["", "learned", "sinusoidal", "rotary", "none"]
-"""What tells a model order: of our own transformer; "" is the architecture's own way."""
+"""The position encoding of our own transformer; "" keeps that of the named architecture."""
 
 Task = Annotated[str, among(TASKS)]
 """The name of a task."""
@@ -61,7 +61,7 @@ Task = Annotated[str, among(TASKS)]
 POSITIONS: dict[str, str] = {"": "", "none": "no positions"} | {
     kind: f"{kind} positions" for kind in ("learned", "sinusoidal", "rotary")
 }
-"""What kinds of positions are called in names of runs."""
+"""The names of position encodings in the names of runs."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ class ReasoningRun(Run):
     """A model of one task.
 
     Attributes:
-        supervised: whether a head of its last layer is asked for the reference.
-        positions: of our own transformer; "": as the chapter's model has them.
+        supervised: whether a head of its last layer is trained to attend to the reference.
+        positions: the position encoding of our own transformer; "": the chapter's model.
     """
 
     task: str
@@ -79,13 +79,13 @@ class ReasoningRun(Run):
 
     @property
     def manner(self) -> str:
-        """What sets it apart from other models of its task, but for the seed: "rotary, supervised"."""
+        """What distinguishes the model from others of its task, except the seed: "rotary, supervised"."""
         said = [POSITIONS[self.positions], "supervised" * self.supervised]
         return ", ".join(part for part in said if part)
 
     @property
     def kind(self) -> str:
-        """What it is called beside models of other seeds."""
+        """The name of the kind of model, which models of other seeds share."""
         return self.task.replace("_", " ") + f", {self.manner}" * bool(self.manner)
 
 
@@ -130,7 +130,7 @@ class AlgorithmicReasoning(Chapter):
     @field_validator("supervised")
     @classmethod
     def _of_the_tasks(cls, names: list[str], info: Any) -> list[str]:
-        """Those of the tasks: the page's own default names one that a reader may leave out."""
+        """Keep the names that are among `tasks`: the default names one that a reader may leave out."""
         tasks = info.data.get("tasks", names)
         if others := [name for name in names if name not in tasks]:
             log.warning("not supervised, since it is not among tasks = %s: %s", tasks, ", ".join(others))
@@ -220,7 +220,7 @@ class AlgorithmicReasoning(Chapter):
             )
 
     def _try(self, name: str, part: str, where: str = "", **stage: Any) -> None:
-        """Draw a sample: what a generator does not allow, it says."""
+        """Draw a sample, so that the generator refuses settings that it does not allow."""
         known = [key for key in inspect.signature(TASKS[name]).parameters if key != "settings"]
         where = where or f"the {part} settings of {name}"
         if strangers := [key for key in self.settings(name, part) | stage if key not in known]:
@@ -272,11 +272,11 @@ class AlgorithmicReasoning(Chapter):
 
     @property
     def all_tasks(self) -> list[str]:
-        """Every task that there are `ranges` of."""
+        """Every task for which `ranges` are defined."""
         return [name for name in TASKS if name in recipes.RANGES[self.ranges]]
 
     def recipe(self, name: str) -> Recipe:
-        """How the model of a task is made: its own way, with what the parameters say instead."""
+        """The recipe for the model of a task, in which parameters override the task's own settings."""
         own = recipes.RECIPES[name] if self.from_scratch else recipes.FINE_TUNING
         own = own if self.ranges == "scratch" else own.changed({"stages": ()})
         given = {key: getattr(self, key) for key in AS_THE_RECIPE}
@@ -288,13 +288,16 @@ class AlgorithmicReasoning(Chapter):
         return recipe.changed({"stages": tuple(map(Stage.of, override["stages"]))})
 
     def sizes(self, name: str, positions: Positions = "") -> CausalSizes:
-        """How big a task's model from scratch is, and its positions, if they are chosen."""
+        """The sizes of a task's model from scratch, with its position encoding if one is chosen."""
         recipe = self.recipe(name)
         sizes = CausalSizes(recipe.n_layers, recipe.n_heads, recipe.width, recipe.ff_width, max_length=READS)
         return replace(sizes, positions=positions) if positions else sizes
 
     def settings(self, name: str, part: str) -> dict[str, Any]:
-        """Settings of a task's generator: the study's, then those overridden; training's, then the part's."""
+        """The generator's settings for a part of a task: the study's, overridden by the reader's.
+
+        Within each of the two, the settings of training are overridden by the part's own.
+        """
         merged: dict[str, Any] = {}
         longer = recipes.LONGER if self.ranges == "scratch" and self.reversal == "longer" else {}
         sources: list[Any] = [recipes.RANGES[self.ranges], longer, self.override]
@@ -305,7 +308,7 @@ class AlgorithmicReasoning(Chapter):
     def generator(
         self, name: str, part: str, *, seed: int = 0, plain: bool = False, **other: Any
     ) -> AlgorithmicGenerator:
-        """A task's generator for a part; texts for training, and texts for tests, are never the same."""
+        """A task's generator for a part; training and test texts never coincide."""
         around = {} if plain else {"use_instruction": self.instruction, "use_few_shot": self.few_shot}
         around |= {} if plain else {"apply_chat_template": self.chat}
         tokenizer = char_tokenizer() if plain else self.tokenizer
@@ -319,12 +322,12 @@ class AlgorithmicReasoning(Chapter):
             tokenizer = char_tokenizer()
             return self.sizes(name, positions).build(self.model, tokenizer, seed), tokenizer
         model, tokenizer = load_language_model(self.model, device="cpu")
-        model.set_attn_implementation("eager")  # the kernel that can give its weights
+        model.set_attn_implementation("eager")  # the kernel that can return attention weights
         return model, tokenizer
 
     @cached_property
     def tokenizer(self) -> Any:
-        """Of all the models."""
+        """The tokenizer of all models."""
         tokenizer = char_tokenizer() if self.from_scratch else self.obtain(self.tasks[0])[1]
         if self.chat and getattr(tokenizer, "chat_template", None) is None:
             raise ValueError(
@@ -338,7 +341,7 @@ class AlgorithmicReasoning(Chapter):
         return in_words(self.settings(name, part))
 
     def samples(self, name: str, part: str, **other: Any) -> list[AlgorithmicSample]:
-        """Test texts of a part, each once: `test_samples`, or fewer where a task has not got as many."""
+        """The different test texts of a part: `test_samples`, or fewer where a task does not have as many."""
         drawn = self.generator(name, part, **other).samples(self.test_samples)
         return list({sample.text: sample for sample in drawn}.values())
 
@@ -351,14 +354,14 @@ class AlgorithmicReasoning(Chapter):
         return min(50, self.recipe(name).batch_size)
 
     def lengths(self, name: str) -> list[int]:
-        """Lengths to test a task at: up to `longest` times that of training, which is one of them."""
+        """The lengths to test a task at, up to `longest` times the training length, which is one of them."""
         low = min(self.settings(name, part)["length"][0] for part in PARTS)
         trained = self.settings(name, "train")["length"][1]
         step = math.ceil(trained / 4)
         return [n for n in range(trained % step, int(self.longest * trained) + 1, step) if n >= low]
 
     def tests_by_length(self, name: str) -> dict[int, list[Batch]]:
-        """Unseen texts of every length that has some, a quarter of `test_samples` but 10 at least."""
+        """Unseen texts of every possible length: a quarter of `test_samples` each, but at least 10."""
         found = dict[int, list[Batch]]()
         for length in self.lengths(name):
             generator = self.generator(name, "train", split="test", length=(length, length))
@@ -385,7 +388,7 @@ class AlgorithmicReasoning(Chapter):
 
     @property
     def label(self) -> str:
-        """What the run is called among its records."""
+        """The run's name among the records."""
         tasks = "all-tasks" if len(self.tasks) == len(TASKS) else "+".join(self.tasks)
         return f"{self.model.strip('./~').replace('/', '-')}-{tasks}"
 
@@ -410,7 +413,7 @@ class AlgorithmicReasoning(Chapter):
         ]
 
     def supervised_heads(self, model: Any) -> list[Head]:
-        """The heads of a model that supervised attention is asked of: the first of the last layer."""
+        """The heads of a model whose attention is supervised: the first of the last layer."""
         n_layers = getattr(model.config, "num_hidden_layers", None) or model.config.n_layers
         return [(n_layers - 1, 0)]
 
@@ -451,7 +454,7 @@ class AlgorithmicReasoning(Chapter):
         )
 
     def of_first_seed(self, table: pd.DataFrame) -> pd.DataFrame:
-        """Of a table with a column `run`, the rows of the first seed's models, called by their kind."""
+        """The rows of the first seed's models in a table with a column `run`, which becomes their kind."""
         kinds = {run.name: run.kind for run in self.runs() if run.seed == self.seeds[0]}
         return table[table["run"].isin(kinds)].assign(run=lambda rows: rows["run"].map(kinds))
 
@@ -491,7 +494,7 @@ class AlgorithmicReasoning(Chapter):
         return pd.DataFrame(rows)
 
     def _size(self, run: ReasoningRun) -> str:
-        """How big a model from scratch is, and whether it had a curriculum, in words."""
+        """The size of a model from scratch, and whether it had a curriculum, in words."""
         if not self.from_scratch:
             return ""
         recipe = self.recipe(run.task)
@@ -522,6 +525,6 @@ def refuse_unread(p: AlgorithmicReasoning, name: str) -> None:
 
 @cache
 def refuse_unbuilt(architecture: str, sizes: CausalSizes) -> None:
-    """Refuse an architecture that no model of these sizes can have; of a large one, its training says so."""
+    """Refuse an architecture that cannot have these sizes; for large models, only their training can fail."""
     if sizes.n_layers * sizes.width**2 <= SMALL:
         sizes.build(architecture, char_tokenizer())

@@ -12,7 +12,7 @@ from book.chapters.records import came_with_the_book
 from book.chapters.records.own import with_own_runs
 
 READ = "algorithmic_reasoning"
-"""The chapter whose records these are."""
+"""The chapter whose records are read."""
 
 
 class AttentionIntervention(Chapter):

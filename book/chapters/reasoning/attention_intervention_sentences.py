@@ -21,13 +21,13 @@ NUMERALS = {4: "four", 5: "five", 6: "six", 7: "seven"}
 
 
 def tell_example(judged: pd.Series) -> None:
-    """The accuracies and the gain of one kind of models."""
+    """Tell the accuracies and the gain of one kind of models."""
     numbers = judged[["ID", "OOD", "changed", "control", "value"]]
     tell(numbers.rename({"value": "gain"}), "example {}")
 
 
 def tell_verdicts(judged: pd.DataFrame) -> None:
-    """What each kind of models loses and gains, and in which tasks attention is the cause."""
+    """Tell what each kind of models loses and gains, and in which tasks attention is the cause."""
     tuned = judged["models"] == FINE_TUNED
     tell_in_words(judged[~tuned], "gain of {kind}", "points")
     losses = judged[~tuned].drop(columns=["value", "low", "high"])
@@ -48,7 +48,7 @@ def tell_verdicts(judged: pd.DataFrame) -> None:
 
 
 def tell_fine_tuned(rows: pd.DataFrame, tuned: pd.DataFrame) -> None:
-    """What the fine-tuned language model has right on each task, and where it attends in reversal."""
+    """Tell what the fine-tuned language model has right on each task, and where it attends in reversal."""
     whole = {
         "whole, alone": f"exact match {{}}, strength 0 onto {REFERENCE}",
         "whole, pushed": f"exact match {{}}, strength 1 onto {REFERENCE}",
@@ -75,7 +75,7 @@ def tell_fine_tuned(rows: pd.DataFrame, tuned: pd.DataFrame) -> None:
 
 
 def tell_rankings(came_with: pd.DataFrame) -> None:
-    """How attention on the reference goes with accuracy on longer inputs, over kinds of models."""
+    """Tell how attention on the reference goes with accuracy on longer inputs, over kinds of models."""
     rows = came_with[came_with["setting"].str.contains("from scratch")]
     longer = rows[rows["ranges"].eq(LONGER) & ~rows["supervised"].astype(bool)]
     every, others, reversals = (
@@ -95,7 +95,7 @@ def tell_rankings(came_with: pd.DataFrame) -> None:
 
 
 def tell_as_it_is(rows: pd.DataFrame, masses: pd.DataFrame) -> None:
-    """What the language model has right without training, and how often it attends to the reference."""
+    """Tell what the language model has right without training, and how often it attends to the reference."""
     answers = rows[rows["metric"].str.fullmatch("generated exact match (ID|OOD)")]
     right = round((answers["value"] * answers["n"]).sum())
     tell({"right": right, "asked": int(answers["n"].sum())}, "as it is: {}")
@@ -108,11 +108,11 @@ def tell_as_it_is(rows: pd.DataFrame, masses: pd.DataFrame) -> None:
 
 
 def tell_further(came_with: pd.DataFrame, back: pd.DataFrame) -> None:
-    """How much of the loss comes back, and what stays right in distribution, by what is trained further."""
+    """Tell the regained share of the loss, and the accuracy in distribution, after further training."""
     tell({"further steps": few_columns.STEPS})
     back = back.assign(of=back["task"].str.split("_").str[-1] + ", " + back["positions"])
     shares, singles = few_columns.shares_back(back)
-    # no percentages: a share that comes back may be below 0, or above 1
+    # not in percent: the share that is regained may be below 0 or above 1
     tell_in_words(shares, "back: {of}, {trained}", digits=2)
     tell_in_words({"back: best column": singles.iloc[0] if len(singles) else None}, digits=2)
     below = int((singles["high"] < HALF).sum())
@@ -123,7 +123,7 @@ def tell_further(came_with: pd.DataFrame, back: pd.DataFrame) -> None:
 
 
 def tell_exercises_on_attention(came_with: pd.DataFrame) -> None:
-    """What the solutions quote: of models without positions, of products, and of the language model."""
+    """Tell what the solutions quote: of models without positions, of products, and of the language model."""
     over_seeds = stats.table_over_seeds(tables.shares_of_seeds(came_with), ["kind", "metric"], share=True)
     asked = {f"{split}, {on}": metric(split) for split in SPLITS for on, metric in enumerate((ALONE, PUSHED))}
     for kind in (f"{REVERSAL}, no positions", f"{REVERSAL}, rotary positions", "long multiplication"):

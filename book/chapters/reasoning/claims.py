@@ -46,7 +46,7 @@ ROTARY = f"{REVERSAL}, rotary positions"
 
 
 def fails_on_longer(rows: pd.DataFrame) -> Outcome:
-    """How many whole answers fewer are right of longer texts than of such as in training, model by model."""
+    """The loss of exact match from texts as long as in training to longer ones, paired by model."""
     rows = of_seeds(rows)
     rows = rows[~apart(rows) & ~rows["kind"].str.contains("supervised") & ~own_positions(rows)]
     exact = rows["metric"].str.extract("^teacher-forced exact match (ID|OOD)$")[0]
@@ -65,9 +65,9 @@ def fails_on_longer(rows: pd.DataFrame) -> Outcome:
 
 
 def is_the_cause(models: str, kind: str, rows: pd.DataFrame) -> Outcome:
-    """How much of the loss redirected attention brings back in each kind of models, against half of it.
+    """The accuracy that redirected attention regains in each kind of models, against half of the loss.
 
-    The loss counts as known. Texts are held out from the selection of the intervention; models are not.
+    The loss is treated as known exactly. The intervention is selected on other texts, but the same models.
     """
     found = kinds_judged(rows)
     found = found[found["verdict"].ne(NO_LOSS) & found["kind"].str.fullmatch(kind)]
@@ -87,9 +87,9 @@ def is_the_cause(models: str, kind: str, rows: pd.DataFrame) -> Outcome:
 
 
 def who_looks_is_right(rows: pd.DataFrame) -> Outcome:
-    """Whether kinds of model that reverse stand in one order by accuracy and by attention on the reference.
+    """The rank correlation of accuracy with attention on the reference, over kinds of models for reversal.
 
-    The test is exact and two-sided; the interval is of the models that there are of each kind, drawn again.
+    The permutation test is exact and two-sided; the interval is a bootstrap over the models of each kind.
     """
     rows = rows[rows["setting"].str.contains("from scratch")]
     models = there(extrapolation(rows[rows["ranges"].eq(LONGER) & ~rows["supervised"].astype(bool)]))
@@ -107,7 +107,7 @@ def who_looks_is_right(rows: pd.DataFrame) -> Outcome:
 
 
 def order_test(kinds: pd.DataFrame) -> Any:
-    """An exact test whether kinds of model have one order by accuracy and by attention on the reference."""
+    """The exact permutation test of the rank correlation of accuracy with attention, over kinds of models."""
     return permutation_test(
         (kinds["above uniform"],),
         partial(_spearman, kinds["accuracy"]),
@@ -118,7 +118,7 @@ def order_test(kinds: pd.DataFrame) -> Any:
 
 
 def steepest_column(rows: pd.DataFrame) -> Outcome:
-    """How much of the loss the column with the largest gradient brings back, against a half."""
+    """The share of the loss that training the column with the largest gradient regains, against a half."""
     back = _came_back(rows)
     column, chance, whole, everything = (
         one(back, trained=way) for way in (recipes.STEEPEST, recipes.RANDOM, recipes.WHOLE, recipes.ALL)
@@ -133,7 +133,10 @@ def steepest_column(rows: pd.DataFrame) -> Outcome:
 
 
 def any_column(rows: pd.DataFrame) -> Outcome:
-    """The same of the best of all columns; that none does, only all of them can show."""
+    """The share of the loss that the best column regains, against a half.
+
+    Only a test of all columns can show that none regains half of it.
+    """
     back = _came_back(rows)
     numbered = back["trained"].str.extract(f"^{few_columns.COLUMN}$").astype(float)
     whole = bool(len(back) and numbered[0].nunique() == numbered[1].max())
@@ -154,11 +157,11 @@ ENOUGH = {
     NOT_REPRODUCED: "No column is enough in these models.",
     INCONCLUSIVE: "Whether one column is enough in these models is open.",
 }
-"""What the text says by the verdict of `any_column`."""
+"""The sentence of the text for each verdict of `any_column`."""
 
 
 def enough_clause(rows: pd.DataFrame) -> str:
-    """The sentence of `ENOUGH` for the rows of records; of none of them, that it was not run."""
+    """The sentence of `ENOUGH` for the rows of records; without such rows, that it was not run."""
     try:
         return ENOUGH[any_column(rows).verdict]
     except NotRunError:
@@ -170,7 +173,7 @@ def _spearman(right: pd.Series, looks: Any) -> float:
 
 
 def _models_again(models: pd.DataFrame) -> tuple[float, float]:
-    """The interval of the rank correlation of kinds, where the models of each are drawn again."""
+    """The bootstrap interval of the rank correlation over kinds, resampling the models of each kind."""
     rng = np.random.default_rng(0)
     parts = [
         part.to_numpy(float) for _, part in models.groupby("model", sort=False)[["above uniform", "accuracy"]]

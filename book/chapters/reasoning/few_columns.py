@@ -1,17 +1,17 @@
 r"""Does a model that fails at longer lengths need more than one column of its queries and keys?
 
-In every layer and head $q = x W_q + b_q$ and $k = x W_k + b_k$. Column $c$ of both, in all heads of all
-layers, is trained further on longer texts, and nothing else:
+In every layer and head $q = x W_q + b_q$ and $k = x W_k + b_k$. Only column $c$ of both, in all heads of all
+layers, is trained further on longer texts:
 
 $$q_c \leftarrow q_c + x u_c + b_c, \qquad k_c \leftarrow k_c + x v_c + d_c,$$
 
-with $u, v, b, d$ zero to begin with. A score is a sum over columns, so that one can shift every head's
-attention, but not what is done with what a head finds. With rotary positions columns turn in pairs, each pair
-by a frequency of its own.
+where $u, v, b, d$ start at zero. An attention score is a sum over columns, so one column can shift every
+head's attention, but not the use of the values that a head reads. Rotary positions rotate columns in pairs,
+each pair with its own frequency.
 
 Source:
     *Attend or Perish*, as submitted to ICLR 2026 (OpenReview, jHPCXOi9LU), says that one column is enough.
-    Its code is not public, so that the rules by which a column is chosen are ours.
+    Its code is not public, so the rules for choosing a column are ours.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from book.chapters.reasoning.algorithmic_reasoning import AlgorithmicReasoning
 from book.chapters.reasoning.recipes import ALL, EVERY, FASTEST, NOTHING, RANDOM, SLOWEST, STEEPEST, WHOLE
 
 COLUMN = r"column (\d+) of (\d+)"
-"""What one of `EVERY` is recorded as."""
+"""The pattern of the name under which one of `EVERY` is recorded."""
 
 FURTHER = "further, "
-"""How what is recorded of them begins."""
+"""The prefix of the recorded metrics of further training."""
 
 RATE, STEPS, BATCH = 0.01, 200, 32
-"""The highest learning rate, steps, and texts per step; the first by a trial on one model, of reversal."""
+"""The peak learning rate (from a trial on one model of reversal), the steps, and the texts per step."""
 
 
 class Further(nn.Module):
-    """A fixed linear map, to some `outputs` of which a second map, zero at first, adds a `change`."""
+    """A frozen linear map plus a trainable `change`, initially zero, of some of its `outputs`."""
 
     outputs: Tensor
 
@@ -60,19 +60,19 @@ class Further(nn.Module):
         self.register_buffer("outputs", outputs)
 
     def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch output"]:
-        """The outputs, some of them changed."""
+        """The outputs of the linear map plus the change."""
         return self.linear(x).index_add(-1, self.outputs, self.change(x))
 
     @torch.no_grad()
     def merged(self) -> nn.Linear:
-        """The same as one linear map."""
+        """Merge the change into the linear map and return that map."""
         self.linear.weight.index_add_(0, self.outputs, self.change.weight)
         self.linear.bias.index_add_(0, self.outputs, self.change.bias)
         return self.linear
 
 
 def outputs_of(model: Transformer, columns: Sequence[int]) -> Int[Tensor, " output"]:
-    """Where queries and keys of all heads have these columns, among the outputs of a layer's `qkv`."""
+    """The indices of these columns of all heads' queries and keys among the outputs of a layer's `qkv`."""
     config = model.config
     places = torch.arange(3 * config.width).view(3, config.n_heads, -1)
     return places[:2, :, list(columns)].flatten()
@@ -83,7 +83,7 @@ def _attentions(model: Transformer) -> list[Attention]:
 
 
 def column_gradients(model: Transformer, batch: Batch) -> Float[Tensor, " column"]:
-    """How steep the loss on a batch is along each column of all queries and keys: its gradient's norm."""
+    """The norm of the loss's gradient on a batch with respect to each column of all queries and keys."""
     model.zero_grad()
     token_loss()(model, batch.to(next(model.parameters()).device))["loss"].backward()
     shape = (3, model.config.n_heads, -1, model.config.width)
@@ -139,7 +139,7 @@ def trained_further(
 
 
 def further_rows(p: AlgorithmicReasoning, models: Mapping[str, nn.Module]) -> pd.DataFrame:
-    """What becomes of every model with what `p.further` names trained further, and of the model as it is."""
+    """Accuracy and attention of every model, before and after further training by each of `p.further`."""
     found = list[pd.DataFrame]()
     for run in p.runs() if p.further else ():
         for way in (NOTHING, *p.further, *_single_columns(p, models[run.name])):
@@ -170,7 +170,7 @@ def _single_columns(p: AlgorithmicReasoning, model: nn.Module) -> list[str]:
 
 
 def came_back(rows: pd.DataFrame) -> pd.DataFrame:
-    r"""What of the loss on longer texts comes back, by what is trained further.
+    r"""The share of the loss on longer texts that is regained, by what is trained further.
 
     $$c = \frac{a_{\text{further}} - a_{\text{nothing}}}{i_{\text{nothing}} - a_{\text{nothing}}}$$
 
@@ -192,7 +192,7 @@ def came_back(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def shares_back(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Shares of the loss that come back: by what is trained further; and of single columns, ordered."""
+    """The regained shares of the loss in two tables: without single columns, and single columns in order."""
     shares = rows[rows["metric"].eq("came back") & rows["trained"].ne(NOTHING)]
     single = shares["trained"].str.fullmatch(COLUMN)
     return shares[~single], shares[single].sort_values("value", ascending=False)

@@ -23,7 +23,7 @@ _MASSES = {"above uniform": "rollout above uniform attention", "mass": "rollout"
 
 @drawing
 def masses(rows: pd.DataFrame, groups: str = "group") -> Drawn:
-    """Reference mass of groups of rows with intervals; a stroke marks the mass of uniform attention."""
+    """Reference mass of groups of rows with intervals; a tick marks the mass of uniform attention."""
     rows = rows.assign(**{name: pd.to_numeric(rows[name], errors="coerce") for name in _NUMBERS})
     figure, axes = panels(rows["task"].nunique())
     things = list(rows[groups].unique())
@@ -55,7 +55,7 @@ def masses(rows: pd.DataFrame, groups: str = "group") -> Drawn:
 
 @drawing
 def verdicts(rows: pd.DataFrame) -> Drawn:
-    """What models lose out of distribution, and what the best change of their attention gives back."""
+    """The accuracy that models lose out of distribution, and regain by the best intervention on attention."""
     first = ~rows["models"].duplicated().to_numpy()
     places = first.cumsum() + np.arange(float(len(rows)))  # with a line for the name of every family
     names = [*places, *places[first] - 1]
@@ -114,7 +114,7 @@ def extrapolation(models: pd.DataFrame, mass: str = "mass") -> Drawn:
 
 
 def _tests(models: pd.DataFrame) -> pd.Series:
-    """The task of each model; where a task was tested on several ranges, with what tells them apart."""
+    """The task of each model, with the ranges where a task was tested on several."""
     several = models.groupby("task")["ranges"].transform("nunique") > 1
     told = models["task"].str.replace("_", " ")
     return told.where(~several, told + ", " + models["ranges"].map(_lengths))
@@ -128,11 +128,11 @@ def _lengths(ranges: str) -> str:
 
 
 TEXTS = ("lookatthelettertocopy", "notnearlyaslong", "dh13h")
-"""What the model reverses at first: 21 letters, where its training ended at ten; fewer; and few."""
+"""The texts that the page offers for reversal: 21 letters (training ended at ten), fewer, and few."""
 
 
 def redirecting() -> dict[str, Any]:
-    """What a `ModelExplorer` takes to begin with the slider alone, at the end where nothing is moved."""
+    """Arguments with which a `ModelExplorer` shows only the slider, at the end without redirection."""
     small = stored_model("algorithmic_reasoning", "string reversal, sinusoidal positions")
     config = small.model.config
     heads = [(layer, head) for layer in range(config.n_layers) for head in range(config.n_heads)]

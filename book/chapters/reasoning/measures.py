@@ -1,7 +1,7 @@
-"""What is measured of models of algorithmic tasks: attention on the reference, and what changes of it do.
+"""Attention on the reference in models of algorithmic tasks, and the effect of interventions on attention.
 
-Heads have a reference mass. Their attention is redirected to the reference, to random keys, or shared out by
-kind of key, and answers are read again. `compare_rows` compares right with wrong predictions.
+Heads have a reference mass. An intervention redirects attention to the reference or to random keys, or sets
+its share on each kind of key; then answers are read again. `compare_rows` compares right and wrong answers.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from attnlib.training.objectives import stacked_attentions
 from book.chapters.reasoning.algorithmic_reasoning import AlgorithmicReasoning, ReasoningRun
 
 REFERENCE, RANDOM = "the reference", "random keys"
-"""What attention is redirected to: the keys of the algorithm; as many random keys, the control."""
+"""The targets of redirected attention: the algorithm's keys, and as many random keys as a control."""
 
 
 def with_reference(batch: Batch) -> tuple[Tensor, Tensor]:
@@ -79,8 +79,8 @@ def reinforcement_rows(
 ) -> pd.DataFrame:
     """Predictions while attention of some heads is redirected to the reference, and to random keys.
 
-    Random keys, as many per row as the reference has and the same at every strength, separate an effect of
-    *where* attention goes from one of changing it at all. Teacher-forced, as in `evaluate_rows`.
+    Random keys, as many per row as the reference has and the same at every strength, separate the effect of
+    *where* attention goes from that of changing it at all. Predictions are teacher-forced (`evaluate_rows`).
     """
     tables = []
     with evaluating(model):
@@ -99,11 +99,11 @@ def reinforcement_rows(
 
 
 KINDS = ("the reference", "the rest of the question", "the rest of the answer", "what stands before")
-"""The kinds of keys of a query that has a reference: every key before it, and itself, is of one of them."""
+"""The kinds of keys of a query with a reference: each key up to and including the query is of one kind."""
 
 
 def key_kinds(batch: Batch) -> Bool[Tensor, "kind batch query key"]:
-    """Which key is of which of `KINDS`, for every query."""
+    """The keys of each of `KINDS`, for every query."""
     reference, evaluated = with_reference(batch)
     seen = torch.ones_like(reference).tril() & batch.attention_mask[:, None]
     first = (batch.target_ids != IGNORE).int().argmax(1)  # the last token of the question
@@ -119,7 +119,7 @@ def kind_shares(model: nn.Module, batches: Iterable[Batch]) -> Float[Tensor, "la
     """The share of every head's attention on each of `KINDS`: the mean over all queries with a reference."""
     total, queries = torch.zeros(()), 0
     for batch, _ in in_turn(model, batches):
-        kinds = key_kinds(batch).cpu()  # in double precision, which not every GPU has
+        kinds = key_kinds(batch).cpu()  # on the CPU, since not every GPU has double precision
         attentions = stacked_attentions(returned(model, batch, attentions=True)).cpu().double()
         wanted = kinds[0].any(-1)
         total = total + torch.einsum("blhqk,rbqk,bq->lhr", attentions, kinds.double(), wanted.double())
@@ -135,14 +135,14 @@ def shared_out(
     queries: Bool[Tensor, "batch query"],
     shares: Float[Tensor, "layer head kind"],
 ) -> Iterator[None]:
-    r"""Share out attention by kind of key, all keys of a kind the same, inside the `with` block.
+    r"""Set the share of attention on each kind of key, uniform within a kind, inside the `with` block.
 
-    In chosen heads, the attention $A$ of every query that is chosen, too, becomes
+    In the chosen heads, the attention $A$ of every chosen query becomes
 
     $$A'_{qk} = \sum_r \frac{p_r}{\sum_{r'} p_{r'}} \frac{R_{rqk}}{\sum_{k'} R_{rqk'}}$$
 
     with $R_{rqk}$ = 1 where key $k$ is of kind $r$ for query $q$, and $p_r$ the head's share for that kind;
-    sums over kinds are over those that the query has keys of.
+    sums run over the kinds of which the query has keys.
     """
 
     def shared(call: AttentionCall, chosen: Chosen, layer: int) -> Affine:
@@ -171,7 +171,7 @@ def shared_rows(
     heads: Sequence[Head] | None,
     shares: Float[Tensor, "layer head kind"],
 ) -> pd.DataFrame:
-    """Teacher-forced predictions while queries with a reference attend to `KINDS` as `shares` says."""
+    """Teacher-forced predictions while queries with a reference attend to `KINDS` in the given `shares`."""
     tables = []
     with evaluating(model):
         for batch, samples in in_turn(model, batches):
@@ -184,16 +184,16 @@ def shared_rows(
 
 
 SPLITS = {"ID": "id", "OOD": "ood"}
-"""The two tests, and the parts of a task that they are of."""
+"""The two tests, and the names of their parts of a task."""
 
 Models = Mapping[str, nn.Module]
-"""By the names of `runs()`."""
+"""The trained models, by the names of `runs()`."""
 
 
 def over_all(
     p: AlgorithmicReasoning, models: Models, measure: Callable[[nn.Module, list[Batch]], pd.DataFrame]
 ) -> pd.DataFrame:
-    """What a function of model and batches finds, for every run and split, with `run` and `split`."""
+    """The rows of `measure(model, batches)` for every run and split, with columns `run` and `split`."""
     batches = {(name, split): p.batches(name, part) for name in p.tasks for split, part in SPLITS.items()}
     return pd.concat(
         [
@@ -206,30 +206,30 @@ def over_all(
 
 
 NOTHING = "no change"
-"""Of attention: a model as it is."""
+"""The name for a model without an intervention."""
 
 ENLARGED, OWN = "the enlarged reference", "as in distribution"
-"""Other changes of attention: redirected to the reference and what the study leaves out of it; and shared
-among kinds of keys as the model itself does in distribution."""
+"""Other interventions: redirection to the reference enlarged by what the study leaves out of it; and the
+model's own shares of attention on kinds of keys in distribution."""
 
 CONTROL = {REFERENCE: RANDOM, ENLARGED: f"{RANDOM}, as many", OWN: NOTHING}
-"""The control of each change: redirected to as many random keys, where there is a reference."""
+"""The control of each intervention: as many random keys, or no change if attention is not redirected."""
 
 
 def ranked_heads(p: AlgorithmicReasoning, run: ReasoningRun, model: nn.Module) -> pd.DataFrame:
-    """The heads of a model by how much attention they have on the reference (on validation texts)."""
+    """The heads of a model, in descending order of attention on the reference (on validation texts)."""
     found = head_masses(model, p.batches(run.task, "valid"))
     table = summarise(found, ["layer", "head", "name"], "mass", whole="rows", beside=["uniform"])
     return table.sort_values("value", ascending=False, kind="stable").reset_index(drop=True)
 
 
 def changeable(p: AlgorithmicReasoning, models: Mapping[str, nn.Module]) -> list[ReasoningRun]:
-    """Runs whose attention is to be changed: none without `strengths`, or of a module of an unknown kind."""
+    """Runs for interventions on attention: none without `strengths`, and only models of a supported kind."""
     return [run for run in p.runs() if p.strengths and is_followed(models[run.name])]
 
 
 def changed_attention(p: AlgorithmicReasoning, models: Mapping[str, nn.Module]) -> pd.DataFrame | None:
-    """Accuracy out of distribution while attention is changed, wholly, in some heads or in all."""
+    """Accuracy by text without interventions, and out of distribution with each, in some heads or in all."""
     found = list[pd.DataFrame]()
     for run in changeable(p, models):
         model, table = models[run.name], ranked_heads(p, run, models[run.name])
@@ -265,7 +265,7 @@ def all_ranked(p: AlgorithmicReasoning, models: Models) -> dict[str, pd.DataFram
 
 
 def best_head(p: AlgorithmicReasoning, models: Models, ranked: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """What each model's best head of `all_ranked` has on the reference of test texts."""
+    """The reference mass of each model's best head (first in `all_ranked`) on test texts."""
     best = {run: table["name"].iloc[0] for run, table in ranked.items()}
     heads = over_all(p, models, head_masses)
     own = heads[heads["name"] == heads["run"].map(best)]
@@ -275,7 +275,7 @@ def best_head(p: AlgorithmicReasoning, models: Models, ranked: Mapping[str, pd.D
 def pushed(
     p: AlgorithmicReasoning, models: Models, ranked: Mapping[str, pd.DataFrame]
 ) -> pd.DataFrame | None:
-    """Accuracy while the best heads of every `changeable` model are redirected; `None` of none."""
+    """Accuracy while the best heads of every `changeable` model are redirected; `None` if there are none."""
     found = list[pd.DataFrame]()
     for run in changeable(p, models):
         top = ranked[run.name].head(p.reinforced_heads)
@@ -299,9 +299,9 @@ def compare_rows(
 
     Without options the difference is that of the two means over rows, as in the original code.
 
-    Neither rows nor kinds are independent then: a hard sample has more wrong rows, and its rows share their
-    luck. The difference is a regression coefficient, of the row's value on its kind (and on what is adjusted
-    for); how sure it is comes from leaving out one sample after the other, the cluster jackknife:
+    But neither rows nor kinds are independent: a hard sample has more wrong rows, and rows correlate.
+    The difference is the coefficient of a regression of the row's value on its kind (and on `adjust_for`).
+    Its variance comes from leaving out one sample after the other, the cluster jackknife:
 
     $$V = \frac{G - 1}{G} \sum_g (\hat\beta_{(g)} - \hat\beta)^2$$
 
@@ -311,8 +311,8 @@ def compare_rows(
     The usual alternative, the cluster-robust covariance of a regression with $G - 1$ degrees of freedom,
     needs many samples with rows of either kind: where only 2 of 30 have a wrong row, it calls 3 in 10 equal
     groups different at a level of 5 %, and Welch's test on rows calls half of them so. This one stays near
-    5 % or below (`tests/chapters/reasoning/test_row_comparison.py`), at the price of rarely finding anything
-    where wrong rows are that rare.
+    5 % or below (`tests/chapters/reasoning/test_row_comparison.py`), at the price of low power where
+    wrong rows are that rare.
 
     References:
         1) Cameron and Miller 2015, *A practitioner's guide to cluster-robust inference*: few clusters (VI).
@@ -354,7 +354,7 @@ def _check(rows: pd.DataFrame, value: str, split: str, adjust_for: Sequence[str]
 
 
 def _blank(rows: pd.DataFrame, value: str, split: str) -> tuple[Comparison, list[np.ndarray]]:
-    """How many rows and samples there are of either kind, and their means; and the values of either."""
+    """The numbers of rows and samples of either kind, their means, and the values of either kind."""
     true = truths(rows, split)
     kinds = [rows[true], rows[~true]]
     (a, b), (x, y) = (
@@ -367,7 +367,7 @@ def _blank(rows: pd.DataFrame, value: str, split: str) -> tuple[Comparison, list
 
 
 def _explained(design: Float[np.ndarray, "row column"]) -> bool:
-    """Whether the other columns leave nothing of the first."""
+    """Whether the other columns explain the first one completely."""
     rest = design[:, 1:]
     left = design[:, 0] - rest @ np.linalg.lstsq(rest, design[:, 0], rcond=None)[0]
     return bool(np.abs(left).max() < 1e-8)
@@ -380,13 +380,13 @@ def _jackknife(
     sample: Int[np.ndarray, " row"],
     confidence: float,
 ) -> Comparison:
-    """Difference and effect, of all samples and without each; columns of the design: kind, 1, and others."""
+    """The comparison with the jackknife's difference and effect; columns of `design`: kind, 1, and others."""
     table = np.column_stack([design, response - response.mean()])  # sums of squares lose digits far from 0
     parts = [table[sample == each] for each in range(sample.max() + 1)]
     each = np.stack([part.T @ part for part in parts])
     sums = np.concatenate([each.sum(0, keepdims=True), each.sum(0) - each])
     gram, product = sums[:, :-1, :-1], sums[:, :-1, -1:]
-    # a value of what is adjusted for that only one sample has is not determined without it: hold it at 0
+    # without the only sample with a value of `adjust_for`, that coefficient is undetermined: hold it at 0
     held = 1e-10 * np.trace(gram[0]) / gram.shape[-1] * np.eye(gram.shape[-1])
     difference = np.linalg.solve(gram + held, product)[:, 0, 0]
     n, n_true, total, of_true = gram[:, 1, 1], gram[:, 0, 0], product[:, 1, 0], product[:, 0, 0]
@@ -403,6 +403,6 @@ def _jackknife(
 
 
 def _with_error(estimates: Float[np.ndarray, " estimate"]) -> tuple[float, float]:
-    """The estimate of all samples, and its standard error by those without each."""
+    """The estimate from all samples, and its jackknife standard error from those without each."""
     whole, parts = estimates[0], estimates[1:]
     return float(whole), float(np.sqrt((len(parts) - 1) / len(parts) * ((parts - whole) ** 2).sum()))

@@ -62,7 +62,7 @@ flip-flop alone. What "id" and "ood" do not name is as in "train"."""
 LONGER: dict[str, dict[str, dict[str, Any]]] = {
     "string_reversal": {"train": {"length": (1, 10)}, "ood": {"length": (11, 20)}}
 }
-"""Reversal towards longer strings, as all other tasks; the study trained from scratch on the longer ones."""
+"""Reversal tested on longer strings, like all other tasks; the study trained from scratch on longer ones."""
 
 
 def in_words(settings: dict[str, Any], longest: int | None = None) -> str:
@@ -80,12 +80,12 @@ def range_in_words(value: Any) -> str:
 
 
 def tuples(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings with tuples in place of lists, which is what YAML has."""
+    """Settings with tuples in place of YAML's lists."""
     return {key: tuple(value) if isinstance(value, list) else value for key, value in settings.items()}
 
 
 def within(value: Any, whole: Any) -> bool:
-    """Whether a setting asks for nothing that is outside of another: a range, or a set of characters."""
+    """Whether a setting (a range, or a set of characters) lies within another."""
     if isinstance(whole, bool) or isinstance(value, bool):
         return value == whole
     if isinstance(whole, tuple):
@@ -98,11 +98,11 @@ SYMBOLS = string.ascii_lowercase + string.ascii_uppercase + string.digits
 
 @dataclass(frozen=True, config={"extra": "forbid"})
 class Stage:
-    """A part of training, of easier texts than the task's.
+    """A stage of a curriculum, with easier texts than the task's.
 
     Attributes:
-        steps: how long it lasts.
-        ranges: settings of the task's generator in it, in place of those of training: never outside of them.
+        steps: the number of training steps.
+        ranges: settings of the task's generator in this stage; they lie within those of training.
     """
 
     steps: int = Field(ge=1)
@@ -110,7 +110,7 @@ class Stage:
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Stage:
-        """A stage as a reader writes it: steps and ranges together."""
+        """A stage from a reader's settings, in which steps and ranges stand together."""
         ranges = dict(settings)
         return cls(steps=ranges.pop("steps", 0), ranges=ranges)
 
@@ -120,18 +120,18 @@ class Recipe:
     """How a model of a task is made: its size, and how it is trained.
 
     Attributes:
-        steps: training steps; 0: a model with weights is taken as it is.
+        steps: training steps; 0: a pretrained model is used without training.
         batch_size: samples per step.
-        learning_rate: the highest.
-        weight_decay: of AdamW.
+        learning_rate: the peak.
+        weight_decay: the weight decay of AdamW.
         schedule: see `Plan`.
-        warmup: steps before the learning rate is at its highest; 0: a tenth of all.
+        warmup: steps until the learning rate peaks; 0: a tenth of all.
         n_layers: layers.
         n_heads: heads per layer.
-        width: numbers per token.
+        width: the size of the residual stream.
         ff_width: hidden size of the feed-forward blocks; 0: four times the width.
         evaluations: how often, in training, the model is scored on validation texts.
-        stages: what it is trained on first; after the last of them, on all of the task's ranges.
+        stages: the curriculum; after its last stage, training is on all of the task's ranges.
     """
 
     steps: int = Field(default=700, ge=0)
@@ -148,7 +148,7 @@ class Recipe:
     stages: tuple[Stage, ...] = ()
 
     def changed(self, settings: Mapping[str, Any]) -> Recipe:
-        """The recipe with other settings; of other steps, stages and warm-up last in proportion."""
+        """The recipe with other settings; stages and warm-up are scaled with the number of steps."""
         other = replace(self, **settings)
         steps = other.steps
         if not self.steps or steps == self.steps:
@@ -166,7 +166,7 @@ class Recipe:
 
 
 def _table(steps: int, symbols: int, values: int, *entries: int, length: tuple[int, int] = (1, 5)) -> Stage:
-    """Value assignment of so few symbols and digits, with tables of fewest and most entries."""
+    """A stage of value assignment with few symbols and values; `entries` bounds the tables' size."""
     own = {"charset_from": SYMBOLS[:symbols], "charset_to": string.digits[:values]}
     return Stage(steps, {**own, "encoding_length": entries, "length": length})
 
@@ -189,8 +189,8 @@ RECIPES: dict[str, Recipe] = {
     ),
     "string_reversal": Recipe(),
     "successor": Recipe(weight_decay=0.3),
-    # Of 62 symbols at once, none is ever looked up. Of three in full tables, all are; then there are more
-    # and more, by little enough each time for the model not to go back to guessing.
+    # With 62 symbols from the start, the model never learns to look one up; with three in full tables it
+    # does. Then their number grows slowly enough that the model does not return to guessing.
     "value_assignment": Recipe(
         steps=3800,
         learning_rate=0.0015,
@@ -211,7 +211,7 @@ RECIPES: dict[str, Recipe] = {
             _table(150, 62, 10, 1, 5),
         ),
     ),
-    # Short texts first; what is flipped twice and more is in the longer ones.
+    # Short texts first; registers that are flipped several times occur in the longer ones.
     "flip_flop": Recipe(
         steps=3400,
         learning_rate=0.003,
@@ -225,25 +225,25 @@ RECIPES: dict[str, Recipe] = {
 """How each task is learned on the study's ranges for models trained from scratch."""
 
 FINE_TUNING = Recipe(steps=0, batch_size=16, learning_rate=0.0001)
-"""Of a model that has weights; without steps it is taken as it is."""
+"""The recipe for a pretrained model; with 0 steps it is used without training."""
 
 AS_THE_RECIPE: dict[str, Any] = {
     **dict.fromkeys(("n_layers", "n_heads", "width", "ff_width", "steps", "batch_size"), 0),
     **{"learning_rate": 0.0, "weight_decay": -1.0, "schedule": "", "warmup": 0},
 }
-"""Parameters that a task's recipe has, too, and the values that leave them to it. A task may also have them
-for itself: `override[task]["model"]`."""
+"""Parameters that override a task's recipe, and the values that keep the recipe's own. They can also be set
+for a single task: `override[task]["model"]`."""
 
 
 class Override(TypedDict, total=False):
     """A task's own settings: of its generator, of its model, and the stages of its training.
 
     Attributes:
-        train: of the generator, for training.
-        id: for tests in training's distribution.
-        ood: for tests out of it.
+        train: settings of the generator for training.
+        id: settings for tests in distribution.
+        ood: settings for tests out of distribution.
         model: any of `AS_THE_RECIPE`.
-        stages: of a curriculum, such as `{"steps": 300, "length": [2, 5]}`; empty: none.
+        stages: the stages of a curriculum, such as `{"steps": 300, "length": [2, 5]}`; empty: none.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
@@ -260,4 +260,4 @@ STEEPEST, RANDOM = "one column, the steepest", "one column, at random"
 FASTEST, SLOWEST = "the fastest frequency", "the slowest frequency"
 EVERY = "every column, one at a time"
 WAYS = (ALL, WHOLE, STEEPEST, RANDOM, FASTEST, SLOWEST, EVERY)
-"""What can be trained further; frequencies, of rotary positions."""
+"""The parts of a model that can be trained further; frequencies are those of rotary positions."""

@@ -23,7 +23,7 @@ from book.chapters.this_run import if_learned
 REVERSAL = "string reversal"
 
 WHOLE = "teacher-forced exact match {}".format
-"""The metric of whole answers that are right, by split."""
+"""The metric for the share of completely right answers, by split."""
 
 ALONE = f"accuracy {{}}, strength 0 onto {REFERENCE}".format
 PUSHED = f"accuracy {{}}, strength 1 onto {REFERENCE}".format
@@ -35,19 +35,19 @@ AT_RANDOM = f"accuracy {{}}, strength 1 onto {RANDOM}".format
 
 
 def tell_solved(by_kind: pd.DataFrame) -> None:
-    """How many whole answers are right, in distribution and on longer inputs."""
+    """Tell how many whole answers are right, in distribution and on longer inputs."""
     exact = by_kind[by_kind["how"].eq("teacher-forced") & by_kind["metric"].eq("exact match")]
     inside, outside = (exact[exact["split"] == split].set_index("kind")["value"] for split in SPLITS)
     tell({"solved": if_learned(inside.max(), 0.0, solved_clause(inside, outside))})
 
 
 def tell_places(rows: pd.DataFrame) -> None:
-    """How accurate models are at places of longer answers that answers in training have, and at others."""
+    """Tell the accuracy at places of longer answers that also occur in training, and at later places."""
     inside, outside = (rows[rows["split"] == split] for split in SPLITS)
     beyond = outside["position"] > outside["run"].map(inside.groupby("run")["position"].max())
     table = stats.answer_accuracy(outside.assign(beyond=beyond), ["run", "beyond"])
     accuracy = table[table["metric"] == "accuracy"].set_index(["run", "beyond"])["value"]
-    accuracy = pd.to_numeric(accuracy, errors="coerce")  # some are too few to say
+    accuracy = pd.to_numeric(accuracy, errors="coerce")  # NaN where there are too few
     solved = inside.groupby("run")["correct"].mean()
     for run, right in solved[solved.index.isin([REVERSAL, "long addition"])].items():
         clause = places_clause(*(accuracy.get((run, place), np.nan) for place in (False, True)))
@@ -55,7 +55,7 @@ def tell_places(rows: pd.DataFrame) -> None:
 
 
 def tell_comparisons(tests: pd.DataFrame) -> None:
-    """In which models the reference gets less attention on longer inputs, and where they are wrong.
+    """Tell in which models the reference gets less attention on longer inputs, and where they are wrong.
 
     It also tells how many comparisons there are, and in how many the published test gives another verdict.
     """
@@ -74,7 +74,7 @@ def tell_comparisons(tests: pd.DataFrame) -> None:
 
 
 def tell_redirected(pushes: pd.DataFrame | None, heads: int) -> None:
-    """What redirecting the attention of so many heads does to each model."""
+    """Tell what redirecting the attention of so many heads does to each model."""
     tell({"reinforced_heads": heads})
     if pushes is None:
         return
@@ -93,7 +93,7 @@ def tell_redirected(pushes: pd.DataFrame | None, heads: int) -> None:
 
 
 def tell_perfect(p: AlgorithmicReasoning, scores: pd.DataFrame) -> None:
-    """What attention to nothing but the reference scores as published; of products, to the corrected one."""
+    """Tell the score of attention to the published reference alone; for products, to the corrected one."""
     published = scores["as published"]
     tell(scores[scores["task"] == "long_addition"], "perfect: {task} {split}", of="as published")
     ours, theirs = (
@@ -112,7 +112,7 @@ def tell_perfect(p: AlgorithmicReasoning, scores: pd.DataFrame) -> None:
 
 
 def tell_stored(small: StoredModel, heads: Sequence[Head]) -> None:
-    """How many symbols of longer strings a stored model predicts, as trained and with heads redirected."""
+    """Tell how many symbols of longer strings a stored model predicts, with heads redirected or not."""
     longer = task("string_reversal", small.task.tokenizer, length=(11, 20), split="test")
     rows = reinforcement_rows(small.model, longer.in_batches(longer.samples(200)), heads, [0.0, 1.0])
     accuracy = stats.answer_accuracy(rows, ["onto", "strength"])
@@ -121,12 +121,12 @@ def tell_stored(small: StoredModel, heads: Sequence[Head]) -> None:
 
 
 def tell_false_alarms(alarms: Mapping[str, Estimate]) -> None:
-    """How often each test finds a difference where there is none."""
+    """Tell how often each test finds a difference where there is none."""
     tell({name: alarm.value for name, alarm in alarms.items()}, "false alarms: {}", "%")
 
 
 def tell_recorded(came_with: pd.DataFrame) -> None:
-    """What recorded models do with longer strings, as "In one minute" says it, and in flip-flop."""
+    """Tell what recorded models do with longer strings, as "In one minute" says it, and in flip-flop."""
     rows = tables.shares_of_seeds(came_with)
     rows = rows[~tables.apart(rows)]
     over_seeds = stats.table_over_seeds(rows, ["kind", "metric"], share=True)
@@ -145,7 +145,7 @@ def tell_recorded(came_with: pd.DataFrame) -> None:
 
 
 def tell_exercises_on_lengths(came_with: pd.DataFrame) -> None:
-    """What the solutions quote: of reversal and flip-flop in other ranges, and of products."""
+    """Tell what the solutions quote: of reversal and flip-flop in other ranges, and of products."""
     rows = tables.shares_of_seeds(came_with)
     rows = rows[tables.apart(rows)]
     over_seeds = stats.table_over_seeds(rows, ["kind", "metric"], share=True)
@@ -180,7 +180,7 @@ def tell_exercises_on_lengths(came_with: pd.DataFrame) -> None:
 
 
 def tell_metrics(rows: pd.DataFrame, metrics: dict[str, str], name: str = "{}", **where: str) -> None:
-    """Shares of recorded metrics, each the one row of them under its name."""
+    """Tell the shares of recorded metrics; each metric should have one row."""
     found = {short: one_number(rows, metric=metric, **where) for short, metric in metrics.items()}
     tell_in_words(found, name, "%")
 
@@ -241,7 +241,7 @@ def signs_clause(tests: pd.DataFrame, positive: str, negative: str) -> str:
 
 
 def in_a_row(names: Iterable[str]) -> str:
-    """Names as a sentence lists them: "a", "a and b", "a, b, and c"."""
+    """Names as a list within a sentence: "a", "a and b", "a, b, and c"."""
     *first, last = [*names] or [""]
     return f"{', '.join(first)}{',' * (len(first) > 1)} and {last}" if first else last
 

@@ -1,4 +1,4 @@
-"""What comes of the algorithmic tasks: the rows of a record, and tables over every recorded model."""
+"""The rows of a record of the algorithmic tasks, and tables over every recorded model."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ ACCURACY = "teacher-forced accuracy"
 MASS = "rollout"
 
 LLAMA, OWN_BLOCKS, FINE_TUNED = "small Llamas", "our own transformer", "fine-tuned language model"
-"""The families of models that get verdicts."""
+"""The families of models for which there are verdicts."""
 
 LONGER = "length 1-10; OOD length 11-20"
-"""The ranges of reversal that is trained on shorter strings than it is tested on."""
+"""The ranges of reversal with longer strings in tests than in training."""
 
 NEEDS = {
     "long_addition": "the digit at the same place of every number",
@@ -64,7 +64,7 @@ TUNED = {
     "pushed": f"accuracy {{}}, strength 1 onto {REFERENCE}",
     "random": f"accuracy {{}}, strength 1 onto {RANDOM}",
 }
-"""What the page shows of the fine-tuned language model, and the metrics of it by split."""
+"""The columns on the fine-tuned language model, and their metrics by split."""
 
 
 def task_table(p: AlgorithmicReasoning) -> pd.DataFrame:
@@ -84,7 +84,7 @@ def task_table(p: AlgorithmicReasoning) -> pd.DataFrame:
 
 
 def cut(texts: Iterable[str], most: int = 24) -> list[str]:
-    """Texts, those of more characters cut off."""
+    """Texts, cut off after `most` characters."""
     return [text if len(text) <= most else f"{text[:most]}…" for text in texts]
 
 
@@ -109,14 +109,14 @@ def redirected_most(p: AlgorithmicReasoning, reinforced: pd.DataFrame) -> pd.Dat
 
 
 def by_column(table: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Shares with their intervals, a row per kind of model and split, a column for each value of one."""
+    """Shares with their intervals: a row per kind of model and split, a column for each value of `column`."""
     rows = table.assign(metric=table["kind"] + ", " + table["split"])
     columns = {str(name): part for name, part in rows.groupby(column, sort=False)}
     return with_intervals(columns, 2).rename_axis("model, split")
 
 
 def tuned_table(tuned: pd.DataFrame) -> pd.DataFrame:
-    """What the fine-tuned language model has right, a row per task and split."""
+    """The fine-tuned language model's accuracy and attention: a row per task and split, see `TUNED`."""
     means = tuned.set_index(["task", "metric"])["value"]
     order = ("string_reversal", "long_addition", "successor", "long_multiplication", "flip_flop")
     return pd.DataFrame(
@@ -135,23 +135,23 @@ def masses_as_it_is(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def over_seeds(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """`table_over_seeds` of shares; of a single seed, its own numbers and intervals over texts."""
+    """`table_over_seeds` of shares; for a single seed, its own numbers with intervals over texts."""
     numbers = {name: pd.to_numeric(rows[name], errors="coerce") for name in ("value", "low", "high")}
     rows = rows.assign(**numbers).dropna(subset=["value"])
     of = "seeds" if rows["seed"].nunique() > 1 else "texts"
     if of == "seeds":
-        rows = rows.dropna(subset=["seed"])  # without what is over all seeds already
+        rows = rows.dropna(subset=["seed"])  # without rows that are already over all seeds
     return table_over_seeds(rows, by, share=True, of_one=True).assign(of=of)
 
 
 def counted(rows: pd.DataFrame) -> str:
-    """What the intervals of `over_seeds` are over, for a caption: "3 seeds", "38 to 200 texts"."""
+    """The units of the intervals of `over_seeds`, for a caption: "3 seeds", "38 to 200 texts"."""
     of = " and ".join(rows["of"].unique()) if "of" in rows else "texts"
     return f"{counted_units(rows['n'])} {of}"
 
 
 def recorded(table: pd.DataFrame, form: str, *more: str) -> pd.DataFrame:
-    """Rows of a table as they are recorded: those that have a number."""
+    """The rows of a table that have a number, in the form of a record; `form` makes the metric's name."""
     named = table.assign(metric=[form.format_map(row) for row in table.to_dict("records")])
     named = named[pd.to_numeric(named["value"], errors="coerce").notna()]
     numbers = {"value": float, "low": float, "high": float, "n": int} | dict.fromkeys(more, float)
@@ -159,7 +159,7 @@ def recorded(table: pd.DataFrame, form: str, *more: str) -> pd.DataFrame:
 
 
 def extrapolation(rows: pd.DataFrame) -> pd.DataFrame:
-    """What every recorded model looks at, and how well it does, out of distribution: a row per model."""
+    """Reference mass and accuracy of every recorded model out of distribution: a row per model."""
     about = ["record", "run", "task", "ranges", "model", "seed"]
     names = {"accuracy": f"{ACCURACY} OOD", "mass": f"{MASS}, OOD", "mass ID": f"{MASS}, ID"}
     if any(name not in rows for name in (*about, "metric", "uniform")):
@@ -170,19 +170,19 @@ def extrapolation(rows: pd.DataFrame) -> pd.DataFrame:
         found = rows.loc[rows["metric"] == metric, [*about, "value"]]
         table = table.merge(found.rename(columns={"value": name}), on=about)
     table["above uniform"] = table["mass"] - table["above uniform"]
-    # The page's run is the first of several seeds, too: a model that is in two records counts once.
+    # The page's run may be one of the recorded seeds, too: a model in two records counts once.
     return table.drop_duplicates(["task", "model", "seed", *names], ignore_index=True)
 
 
 def by_kind(models: pd.DataFrame) -> pd.DataFrame:
-    """The numbers of `extrapolation`, a row per kind of model and test: of its seeds the mean."""
+    """The means of `extrapolation` over seeds: a row per kind of model and test."""
     return models.groupby(["task", "ranges", "model"], sort=False, as_index=False).mean(numeric_only=True)
 
 
 def kinds_judged(rows: pd.DataFrame, **rule: float) -> pd.DataFrame:
-    """The verdict on every kind of model that is recorded with several seeds, towards longer texts.
+    """The verdict on every kind of model recorded with several seeds and tested on longer texts.
 
-    Fine-tuned addition is among them, though the study tests it on shorter sums: it shows no loss.
+    Fine-tuned addition is included although the study tests it on shorter sums; it shows no loss.
     """
     several, by_positions = verdict_tables(rows, **rule)
     tuned = rows[rows["setting"].str.contains("fine-tuned")] if len(rows) else rows
@@ -195,7 +195,7 @@ def kinds_judged(rows: pd.DataFrame, **rule: float) -> pd.DataFrame:
 
 
 def correlations(models: pd.DataFrame) -> pd.DataFrame:
-    """Does attention on the reference go with accuracy out of distribution, across kinds of model?"""
+    """Rank correlations of attention on the reference with accuracy out of distribution, over kinds."""
     found = list[dict[str, Any]]()
     models = by_kind(models)
     tests = models["task"] + "; " + models["ranges"]
@@ -218,7 +218,11 @@ def accuracies(p: AlgorithmicReasoning, ways: Mapping[str, pd.DataFrame]) -> pd.
 
 
 def masses(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Shares of attention on the reference (see `mass_table`), of `over_all(p, models, evaluate_rows)`."""
+    """Shares of attention on the reference (see `mass_table`) by group of predictions, and as a whole.
+
+    Args:
+        rows: the result of `over_all(p, models, evaluate_rows)`.
+    """
     kind = rows["correct"].map({True: "right", False: "wrong"})
     order = [f"{split}, {kind}" for split in SPLITS for kind in ("right", "wrong")]
     group = pd.Categorical(rows["split"] + ", " + kind, order)
@@ -239,7 +243,7 @@ def to_record(
     changed: pd.DataFrame | None = None,
     further: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
-    """The chapter's rows for its record: of every model, and gains over the seeds of a kind."""
+    """The rows to record: those of every model, and the gains over the seeds of each kind."""
     made = [recorded(accuracy, "{how} {metric} {split}")]
     made += [recorded(by_group, "{measure}, {group}", "uniform")]
     made += [recorded(whole, "{measure}, {split}", "uniform")]
@@ -263,38 +267,38 @@ def to_record(
 
 
 CAUSE, PART, NONE, NO_LOSS = "cause", "part of the cause", "not significant", "no significant loss"
-"""What attention may be of a failure; the last where there is no failure to explain."""
+"""The verdicts on attention as the cause of a failure; the last one if there is no failure to explain."""
 
 HALF = 0.5
-"""So much of what is lost out of distribution should come back for attention to be the cause."""
+"""The least share of the loss out of distribution that has to be regained for attention to be the cause."""
 
 LEVEL = 0.05
-"""Of the verdicts of one table together."""
+"""The significance level for the verdicts of one table together."""
 
 RIGHT = "right tokens {split}, {change}, {heads} heads"
-"""What accuracy under changed attention is recorded as."""
+"""The name of the recorded accuracy under an intervention."""
 
 GAIN, GAIN_OF_ONE = "gain, by {change}", "gain of one seed, by {change}"
-"""What the gain of the best change is recorded as, and what each seed adds to one over seeds."""
+"""The names of the recorded gain of the best intervention, and of one seed's part in a gain over seeds."""
 
 BESIDE_GAINS = ("heads", "ID", "OOD", "changed", "control", "closed", "closed in", "seeds")
-"""Numbers of `best_gains` that are recorded, too."""
+"""Further columns of `best_gains` that are recorded."""
 
 OVER_SEEDS = ", over seeds"
-"""Stands behind the kind of models where a row is of all seeds together."""
+"""The suffix of a kind of models in rows over all seeds."""
 
-_GAIN = r"^(?:gain|verdict: .+), by (?P<change>.+)$"  # older records froze a verdict in the name
+_GAIN = r"^(?:gain|verdict: .+), by (?P<change>.+)$"  # older records have a verdict in the name
 
 MAY_DIFFER = (
     *("tasks", "seeds", "supervised", "positions", "strengths", "further", "text", "longest", "device"),
 )
-"""Parameters in which runs may differ whose models of one kind are trained and tested alike."""
+"""Parameters in which runs may differ and still train and test models of one kind alike."""
 
 _APART = r"OOD length (?:1-10$|100-130)"
 
 
 def losses(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """What models lose out of distribution: their accuracy in it less that out of it."""
+    """The accuracy that models lose: in distribution minus out of distribution."""
     inside, outside = (
         rows[rows["metric"].eq(RIGHT.format(split=split, change=NOTHING, heads=0))]
         .set_index([*by, "seed"])[["value", "low", "high"]]
@@ -312,11 +316,11 @@ def losses(rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
 
 
 def judged(gains: pd.DataFrame, level: float = LEVEL, enough: float = HALF) -> pd.DataFrame:
-    """Verdicts of one table: does attention cause the failure out of distribution?
+    """The verdicts of one table: does attention cause the failure out of distribution?
 
-    There is no loss if its interval is not above 0. Attention is the cause if a change of it has a gain that
-    is shown (an interval above 0, and p below the level by Holm's method over all rows with a loss) and
-    enough of what was lost comes back; it is a part if less does.
+    There is no loss if its interval is not above 0. Attention is the cause if an intervention has a
+    significant gain (an interval above 0, and p below the level by Holm's method over all rows with a loss)
+    and regains enough of the loss; if it regains less, attention is part of the cause.
     """
     loses = gains["lost low"] > 0
     found = gains.assign(p_holm=corrected(np.where(loses, p_over_seeds(gains), np.nan)))
@@ -326,9 +330,9 @@ def judged(gains: pd.DataFrame, level: float = LEVEL, enough: float = HALF) -> p
 
 
 def recorded_gains(rows: pd.DataFrame, seeds: int = 2) -> pd.DataFrame:
-    """What the best change of attention gains, of all that is recorded with several seeds; not judged yet.
+    """The gains of the best intervention, for all kinds recorded with several seeds, without verdicts.
 
-    Records that differ in their seeds only are taken together, though each chose its change by its own.
+    Records that differ only in `MAY_DIFFER` are pooled, though each selected its own intervention.
     """
     by = ["way", "kind", "ranges"]
     columns = ["kind", "ranges", "change", "value", "low", "high", "n", *BESIDE_GAINS]
@@ -346,12 +350,12 @@ def recorded_gains(rows: pd.DataFrame, seeds: int = 2) -> pd.DataFrame:
 
 
 def with_ways(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows with a column `way`: the first record of runs that differ in no more than `MAY_DIFFER`."""
+    """The rows with a column `way`: the first of the records that differ only in `MAY_DIFFER`."""
     return rows.assign(way=rows["record"].map(made_alike(rows["record"].unique(), MAY_DIFFER)))
 
 
 def of_other_seeds(gains: pd.DataFrame, rows: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """Of several lots of one kind, those that share no seed, the largest first: a seed counts once."""
+    """The gains of one kind that share no seed, those of most seeds first, so that a seed counts once."""
     of = rows.dropna(subset=["seed"]).groupby(["record", "kind"])["seed"].agg(frozenset)
     taken: dict[tuple[Any, ...], frozenset[float]] = {}
     kept: list[Any] = []
@@ -365,7 +369,7 @@ def of_other_seeds(gains: pd.DataFrame, rows: pd.DataFrame, by: Sequence[str]) -
 
 
 def together(gains: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """Gains of several sets of seeds, pooled (`attnlib.stats.pooled`); other numbers are means."""
+    """Pool the gains of several sets of seeds (`attnlib.stats.pooled`); other numbers are weighted means."""
     weights = gains["seeds"]
     means = {name: gains[name] * weights for name in ("ID", "OOD", "changed", "control")}
     sums = gains.assign(**means).groupby(list(by), sort=False)
@@ -374,7 +378,7 @@ def together(gains: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     whole["change"], whole["heads"] = sums["change"].agg(_listed), sums["heads"].max()
     whole["closed"] = (whole["changed"] - whole["OOD"]) / (whole["ID"] - whole["OOD"]).replace(0, np.nan)
     alone = gains.drop_duplicates(list(by)).set_index(list(by))
-    single = sums.size().eq(1)  # as it was recorded, bit for bit
+    single = sums.size().eq(1)  # kept exactly as recorded
     names = ["value", "low", "high", "n"]
     numbers = pooled(gains, by).set_index(list(by))
     whole[names] = numbers[names].where(~single, alone[names], axis=0)
@@ -388,7 +392,7 @@ def _listed(changes: pd.Series) -> str:
 
 
 def verdict_tables(rows: pd.DataFrame, **rule: float) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The verdicts over seeds of all recorded models from random weights, corrected table by table."""
+    """The verdicts on all recorded models from scratch, corrected for multiple tests table by table."""
     found = recorded_gains(of_seeds(rows))
     own = own_positions(found)
     several, by_positions = (
@@ -398,7 +402,7 @@ def verdict_tables(rows: pd.DataFrame, **rule: float) -> tuple[pd.DataFrame, pd.
 
 
 def of_seeds(rows: pd.DataFrame) -> pd.DataFrame:
-    """Of models from random weights, of several seeds; of a kind trained in several ways, the best."""
+    """The rows of models from scratch with several seeds; of a kind trained in several ways, the best."""
     if rows.empty:
         return rows
     named = rows["run"].str.contains(rf", seed \d|{OVER_SEEDS}$")
@@ -410,30 +414,30 @@ def of_seeds(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def shares_of_seeds(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows of `of_seeds` of single models that are shares: without gains, which may be below 0."""
+    """The rows of `of_seeds` on single models that are shares, so without gains, which may be negative."""
     found = of_seeds(rows).dropna(subset=["seed"])
     return found[~found["metric"].str.startswith("gain")]
 
 
 def own_positions(rows: pd.DataFrame) -> pd.Series:
-    """Whether models are of those that differ in nothing but their positions."""
+    """Whether each row's kind of model is one of those that differ only in their position encoding."""
     return rows["kind"].astype(str).str.endswith(" positions")
 
 
 def apart(rows: pd.DataFrame) -> pd.Series:
-    """Whether ranges are other than those of all tasks, towards longer texts.
+    """Whether each row's ranges differ from the usual ones, in which longer texts are tested.
 
-    Such are those of reversal tested on shorter strings, and of flip-flop tested on ten times as many
+    This holds for reversal tested on shorter strings, and for flip-flop tested on ten times as many
     commands.
     """
     return rows["ranges"].astype(str).str.contains(_APART)
 
 
 def best_gains(rows: pd.DataFrame) -> pd.DataFrame:
-    """What the best change of attention gains out of distribution, for each kind of model.
+    """The gain of the best intervention on attention out of distribution, for each kind of model.
 
-    A gain is over the better of its control and no change. The change, and in how many heads, is chosen by
-    that on the even texts; numbers are of the odd ones.
+    A gain is relative to the better of the control and no change. The intervention and the number of heads
+    are selected by the gain on texts with even numbers; results are from those with odd numbers.
     """
     found = list[dict[str, Any]]()
     for kind, own in rows.groupby("kind", sort=False):
@@ -462,7 +466,7 @@ def best_gains(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def gains_by_seed(rows: pd.DataFrame, gains: pd.DataFrame) -> pd.DataFrame:
-    """What the change of each gain over seeds gains in each of them."""
+    """The gain in each seed, for each gain over seeds."""
     found = [pd.DataFrame(columns=["run", "kind", "seed", "change", "value", "low", "high", "n"])]
     best: Any
     for best in gains[gains["of"].eq("seeds")].itertuples():
@@ -475,26 +479,26 @@ def gains_by_seed(rows: pd.DataFrame, gains: pd.DataFrame) -> pd.DataFrame:
 
 
 def right_tokens(rows: pd.DataFrame) -> pd.DataFrame:
-    """The share of tokens that are right under every change, as it is recorded."""
+    """The share of right tokens under every intervention, as recorded."""
     table = summarise(rows, ["run", "kind", "seed", "split", "change", "heads"])
     metric = [RIGHT.format_map(row) for row in table.to_dict("records")]
     return table.assign(metric=metric).drop(columns=["split", "change", "heads"])
 
 
 def _outside(rows: pd.DataFrame, change: str, number: int) -> pd.DataFrame:
-    """Texts out of distribution under a change in so many heads."""
+    """The rows of texts out of distribution under a change in `number` heads."""
     heads = 0 if change == NOTHING else number
     return rows[(rows["split"] == "OOD") & (rows["change"] == change) & (rows["heads"] == heads)]
 
 
 def _rival(rows: pd.DataFrame, change: str, number: int) -> str:
-    """What does better: a change's control, or no change."""
+    """The better one of an intervention's control and no change."""
     both = [NOTHING, CONTROL[change]]
     return max(both, key=lambda each: _outside(rows, each, number)["value"].mean())
 
 
 def _gain(rows: pd.DataFrame, rival: str, change: str, number: int) -> pd.DataFrame:
-    """What a change adds to a rival, by seed and text."""
+    """The accuracy under a change minus that under its rival, by seed and text."""
     before = _outside(rows, rival, number)[["seed", "sample", "value"]]
     both = _outside(rows, change, number).merge(before, on=["seed", "sample"], suffixes=("", " before"))
     return both.assign(value=both["value"] - both["value before"])[["seed", "sample", "value"]]

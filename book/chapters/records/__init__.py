@@ -1,4 +1,4 @@
-"""What a run leaves behind, the models that came with the book, and the papers' figures to set beside it."""
+"""Records of runs, the records that came with the book, and the papers' figures for comparison."""
 # ruff: noqa: F401
 
 from book.chapters.records.numbers import (

@@ -1,4 +1,4 @@
-"""Keeps a run of one's own among the records of the book.
+"""Adds a record of a reader's own run to the records of the book.
 
 `python -m book.chapters.records.keep my_runs/rasp_languages/sort-3172a868.parquet` checks the record and
 copies its two files to `results/rasp_languages/`, for git.
@@ -35,7 +35,7 @@ def keep(path: Path, recorded: Path = RECORDED) -> Path:
 
 
 def main() -> int:
-    """Keep the records that are named, and say where; returns the exit status."""
+    """Copy the records that the command line names, and print where; returns the exit status."""
     parser = argparse.ArgumentParser(description="Keep runs of your own among the records of the book.")
     parser.add_argument(
         "--profile",

@@ -1,4 +1,4 @@
-"""Recorded numbers in words, as the box that opens each chapter says them."""
+"""Recorded numbers in words, as in the box at the beginning of each chapter."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ _WAY = r"(from scratch|fine-tuned|as it is)"
 
 
 class Words(str):
-    """A number in words that names where it was recorded; glued, its output's metadata says so, too.
+    """A number in words with its recorded source, which glued outputs keep in their metadata.
 
     Attributes:
-        source: `record`, `run`, `metric` and `value` of the row, those it has; `{}`: of no single row.
+        source: the row's `record`, `run`, `metric` and `value`, as far as it has them; `{}` without a row.
     """
 
     source: dict[str, Any]
 
     def __new__(cls, words: str, source: dict[str, Any]) -> Words:
-        """The words, and what they are of."""
+        """The words with their source."""
         made = super().__new__(cls, words)
         made.source = source
         return made
 
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, str], dict[str, Any]]:
-        """What a notebook keeps of it: the text that any other text would leave, and its source beside it."""
+        """The output in a notebook: the same text as for any string, and the source as metadata."""
         return {"text/plain": repr(str(self))}, {"source": self.source}
 
     @property
     def brief(self) -> Words:
-        """The value alone: "43 %". Its source holds the rest under "in full", for whoever asks."""
+        """The value alone: "43 %"; the source has the value with its interval under "in full"."""
         value, bracket, _ = self.partition(" [")
         record = f"; run {self.source['record']}" if "record" in self.source else ""
         said = {"in full": f"{self}: 95 % confidence interval{record}"} if bracket else {}
@@ -56,7 +56,7 @@ def came_with_the_book(notebook: str, **parameters: Any) -> pd.DataFrame:
 
 
 def made_alike(names: Iterable[str], but: Collection[str]) -> dict[str, str]:
-    """Which records are of runs of one kind, that may be taken together: of further seeds, say."""
+    """Record -> the first record with the same parameters except `but`; such records can be pooled."""
     told = {name: runs.provenance_of(name).get("parameters", {}) for name in names}
     first: dict[str, str] = {}
     for name, given in told.items():
@@ -71,7 +71,7 @@ def _agree(one: Mapping[str, Any], other: Mapping[str, Any], but: Collection[str
 
 
 def learned_best(rows: pd.DataFrame, kinds: Sequence[str], metric: str, way: str = "record") -> pd.DataFrame:
-    """Of models of one kind that were trained in several ways, those of the way that learned best."""
+    """The rows of the models that learned best: for each of `kinds`, those of the best `way` of training."""
     if rows.empty:
         return rows
     learned = rows[rows["metric"].eq(metric)].groupby([*kinds, way])["value"].mean()
@@ -80,7 +80,7 @@ def learned_best(rows: pd.DataFrame, kinds: Sequence[str], metric: str, way: str
 
 
 def one_number(rows: pd.DataFrame, **where: Any) -> pd.Series | None:
-    """The one row of a table with these values; of several, that of the most units `n`, then the latest."""
+    """The row of a table with these values; among several, the one with the largest `n`, then the latest."""
     if rows.empty or not set(where) <= set(rows.columns):
         return None
     found = rows[rows[list(where)].eq(pd.Series(where)).all(axis=1)]
@@ -92,13 +92,13 @@ def one_number(rows: pd.DataFrame, **where: Any) -> pd.Series | None:
 
 
 def counted(units: pd.Series) -> str:
-    """How many units numbers are over, for a caption: "3", or "1 to 3"; of no numbers, "0"."""
+    """The range of numbers of units, for a caption: "3", or "1 to 3"; "0" without numbers."""
     least, most = (int(end) for end in (units.min(), units.max())) if len(units) else (0, 0)
     return f"{most:,}" if least == most else f"{least:,} to {most:,}"
 
 
 def in_words(number: Any, unit: str = "", digits: int | None = None) -> Words:
-    """A number with its 95 % interval and what it is a number of: "43 % [40, 47; n = 1,000]"."""
+    """A number with its 95 % interval and number of units: "43 % [40, 47; n = 1,000]"."""
     if number is None:
         return Words(NOT_RUN, {})
     if isinstance(number["value"], str):

@@ -1,7 +1,7 @@
 """A reader's own runs beside those that came with the book: `python -m book.chapters.records.own`.
 
-They are in a folder of their own (`book.chapters.records.places`). No claim is judged by them, and no table
-of recorded runs has them. The last section of their chapter's page shows them; it is made when the pages are.
+The reader's runs are in a separate folder (`book.chapters.records.places`). Claims and tables of recorded
+runs do not use them. The last section of their chapter's page shows them, as of the time the page was built.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from book.chapters.records.runs import Record, paths_of, read, table_of
 log = logging.getLogger(__name__)
 
 RUNS, ROWS = 10, 20
-"""So many runs, the latest, and of each so many numbers are shown; the table's file has all."""
+"""The most runs (the latest), and numbers of each, that a page shows; the table's file has all."""
 
 _LONGEST = 60  # characters of a parameter's value
 
@@ -33,7 +33,7 @@ _LONGEST = 60  # characters of a parameter's value
 def with_own_runs(notebook: str) -> pd.DataFrame:
     """Rows of a chapter's runs that came with the book, and of the reader's own; see `runs.table_of`.
 
-    The reader's own counts before another run of that name.
+    The reader's own run replaces a run of the same name.
     """
     return table_of([*paths_of(notebook), *_own_paths(notebook)])
 
@@ -41,8 +41,8 @@ def with_own_runs(notebook: str) -> pd.DataFrame:
 def your_runs(notebook: str) -> list[plots.Table]:
     """A reader's own runs of a chapter: a table of runs, and one of their numbers beside recorded ones.
 
-    Each run stands beside the recorded one that has most of the same numbers, then the fewest other
-    parameters, then the latest.
+    Each run is compared with the recorded run that shares the most numbers with it; ties go to the run with
+    the fewest different parameters, then to the latest.
     """
     own = sorted(
         _records(_own_paths(notebook)).items(), key=lambda each: each[1][1]["recorded"], reverse=True
@@ -95,7 +95,7 @@ def _records(paths: Iterable[Path]) -> dict[str, Record]:
 
 
 def _nearest(own: Record, recorded: Mapping[str, Record]) -> str | None:
-    """The name of the recorded run that a run is compared with; `None` if none has a number of it."""
+    """The name of the recorded run that a run is compared with; `None` if no run shares a number with it."""
     rows, made = own
 
     def rank(name: str) -> tuple[int, int, str]:
@@ -108,9 +108,9 @@ def _nearest(own: Record, recorded: Mapping[str, Record]) -> str | None:
 
 
 def _compared(rows: pd.DataFrame, recorded: pd.DataFrame) -> pd.DataFrame:
-    """Every row of a run: what it is of, its numbers, and those of the recorded run, with " recorded" behind.
+    """Every row of a run with its keys, its numbers, and those of the recorded run (columns " recorded").
 
-    Rows are told apart by words and whole numbers, and by whole floats where these tell more apart.
+    Keys are the columns of words and integers, and columns of whole floats if these distinguish more rows.
     """
     shared = [name for name in rows if name in recorded and name not in {*NUMBERS, *WORDS}]
     floats = [name for name in shared if "f" in rows[name].dtype.kind + recorded[name].dtype.kind]
@@ -124,7 +124,7 @@ def _compared(rows: pd.DataFrame, recorded: pd.DataFrame) -> pd.DataFrame:
     theirs = theirs[~theirs.duplicated(keys, keep=False)]
     both = ours.merge(theirs, on=keys, how="left", suffixes=("", " recorded"))
     beside = [f"{name} recorded" for name in NUMBERS]
-    both[beside] = both[beside].mask(both.duplicated(keys, keep=False))  # nobody can say which is meant
+    both[beside] = both[beside].mask(both.duplicated(keys, keep=False))  # ambiguous
     return both[[*keys, *NUMBERS, *beside]]
 
 
@@ -133,7 +133,7 @@ def _text(value: Any) -> str:
 
 
 def _in_words(both: pd.DataFrame) -> pd.DataFrame:
-    """Numbers with their intervals, and what each is of, in as few words as tell them apart."""
+    """Numbers with their intervals, and for each the fewest keys that distinguish the rows."""
     numbers = {*NUMBERS, *(f"{name} recorded" for name in NUMBERS)}
     keys, told = [str(name) for name in both if name not in numbers], ["metric"]
     for name in keys:
@@ -164,7 +164,7 @@ def _different(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
 
 
 def _differences(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
-    """The parameters that are others: "steps 100 (2500), seeds [0] ([0, 1, 2])"."""
+    """The parameters that differ: "steps 100 (2500), seeds [0] ([0, 1, 2])"."""
 
     def said(given: Mapping[str, Any], name: str) -> str:
         return json.dumps(given[name], ensure_ascii=False)[:_LONGEST] if name in given else "not said"

@@ -1,4 +1,4 @@
-"""The papers' figures, and tables that set ours beside them."""
+"""The papers' figures, and tables that compare our numbers with them."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from attnlib.stats import with_interval
 from book.chapters.records.scale import share_of_scale
 
 READ = "read"
-"""Of figures: as they stand in the paper, its authors' repository, or their figure."""
+"""The certainty of figures that were read in the paper, its authors' repository, or their picture."""
 
 UNUSABLE = "not usable"
-"""Of figures: a table says that there are such, a picture does not show them."""
+"""The certainty of figures that tables name, but pictures do not show."""
 
 
 @functools.cache
 def paper_figures() -> pd.DataFrame:
-    """Figures of the papers: study, table, task, setting, value, and how sure we are of each.
+    """Figures of the papers: study, table, task, setting, value, and certainty.
 
-    `certainty` is "read", or a word that is always shown beside the figure: "unverified", quoted from memory;
-    "uncertain", read where it may be of other code; "not usable", of code that was corrected later.
+    `certainty` is "read", or a word that is shown beside the figure: "unverified" (quoted from memory),
+    "uncertain" (read, but possibly from other code), or "not usable" (from code that was corrected later).
     """
     return pd.read_csv(Path(__file__).with_name("paper_figures.csv"), comment="#")
 
 
 def as_printed(figures: pd.DataFrame) -> pd.Series:
-    """The values of some of `paper_figures()` as text, with a word behind those that are not simply read."""
+    """The values of some of `paper_figures()` as text, followed by their certainty unless it is "read"."""
     return figures["value"].map("{:g}".format).replace("inf", "never") + _how_sure(figures)
 
 
@@ -149,13 +149,13 @@ def _paper_and_ours(
 
 
 def _numbers(paper: pd.DataFrame, here: pd.DataFrame) -> pd.DataFrame:
-    """What a table of texts was written from: the paper's figures, in percent, and our shares."""
+    """The numbers behind a table of texts: the paper's figures, in percent, and our shares."""
     both = {"the paper, in percent": paper, "ours": here}
     columns = ["by", "task", "setting", "metric", "value", "low", "high", "n"]
     return pd.concat([rows.assign(by=by) for by, rows in both.items()]).reindex(columns=columns)
 
 
 def _refuse_merging(here: pd.DataFrame, place: list[str]) -> None:
-    """A table has one place for each of these: two numbers for it are two runs, or two measures."""
+    """Refuse rows with the same values in the columns `place`, which a table could not show apart."""
     if len(twice := here[here.duplicated(place)]):
         raise ValueError(f"several numbers for {' / '.join(map(str, twice.iloc[0][place]))}: tell them apart")

@@ -1,6 +1,6 @@
-"""Where records are: those that came with the book, and those of a reader's own runs.
+"""The folders of records: those that came with the book, and those of a reader's own runs.
 
-It imports nothing of ours: the pipeline runs this file by itself, since the package around it takes seconds.
+It imports no other module of ours: the pipeline runs it alone, since importing the package takes seconds.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ RECORDED = ROOT / "results"
 """The records that came with the book."""
 
 OWN = ROOT / "my_runs"
-"""Where runs record by default; git ignores it."""
+"""The default folder of records, which git ignores."""
 
 
 def results_folder() -> Path:
-    """Where this run records: `$ATTNLIB_RESULTS` if set, else `my_runs/`."""
+    """The folder in which this run records: `$ATTNLIB_RESULTS` if set, else `my_runs/`."""
     return Path(os.environ.get("ATTNLIB_RESULTS") or OWN)
 
 

@@ -1,4 +1,4 @@
-"""What made a record: the commit, its tree, versions, the processor and its threads."""
+"""The provenance of a record: the commit, its tree, versions, the processor and its threads."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _STARTED = time.time()
 
 
 def origin() -> dict[str, Any]:
-    """What is running now, as provenance has it."""
+    """The provenance of the running process."""
     changed = _git("status", "--porcelain", *_CODE)
-    # A file that was edited since this process started is not the one that it runs. One of a time to come was
-    # not: it is older than a clock that was set back.
+    # A file edited since the start of this process is not the code that runs. A file time in the future does
+    # not count as an edit: the clock was set back.
     edited = any(
         _STARTED < file.stat().st_mtime <= time.time()
         for folder in _CODE
@@ -45,9 +45,9 @@ def origin() -> dict[str, Any]:
 
 @functools.cache
 def processor() -> str:
-    """Who made the processor, and the widest vectors that torch uses of it: "AuthenticAMD, AVX512".
+    """The processor's vendor and the widest vector instructions that torch uses: "AuthenticAMD, AVX512".
 
-    With others, sums are rounded otherwise, and a model that is trained ends elsewhere.
+    Other processors round sums differently, so that training ends with different weights.
     """
     try:
         told = dict(
@@ -62,15 +62,15 @@ def processor() -> str:
 
 
 def caveats(provenance: Mapping[str, Any]) -> str:
-    """What a record is marked with wherever it is shown: "uncommitted changes", "no checksum"."""
-    # Older records have a + behind the commit of a tree that was not clean.
+    """The caveats that mark a record wherever it is shown: "uncommitted changes", "no checksum"."""
+    # In older records, the commit of a tree with changes ends with +.
     dirty = provenance.get("clean", not str(provenance["commit"]).endswith("+")) is False
     said = {"uncommitted changes": dirty, "no checksum": not is_sealed(provenance)}
     return ", ".join(words for words, so in said.items() if so)
 
 
 def other_versions(provenance: Mapping[str, Any]) -> str:
-    """The libraries that were of another version: "torch 2.12.0, numpy 2.4.1". Builds (+cpu) do not count."""
+    """The libraries with versions other than now: "torch 2.12.0, numpy 2.4.1". Builds (+cpu) are equal."""
     before = {name: provenance["versions"].get(name, "unknown").split("+")[0] for name in _LIBRARIES}
     here = _libraries()
     return ", ".join(f"{name} {before[name]}" for name in before if before[name] != here[name].split("+")[0])
@@ -81,7 +81,7 @@ def _libraries() -> dict[str, str]:
 
 
 def _git(*words: str) -> str | None:
-    """What git says; `None` outside a checkout, or where there is no git."""
+    """The output of a git command; `None` outside a checkout, or without git."""
     command = ["git", "-C", str(ROOT), *words]
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()

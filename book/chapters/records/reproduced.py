@@ -1,28 +1,28 @@
-"""Whether a build gave the numbers that were recorded.
+"""Comparison of a build's numbers with the recorded ones.
 
-The records in `results/` came with the book; a build runs chapters again and leaves records of its own. Here
-the two are set side by side, number by number. Run
-`python -m book.chapters.records.reproduced build/quick/results`: it
-prints what became of every record, the numbers that moved, and one line for all. It fails if any number moved
-by more than rounding.
+The records in `results/` came with the book; a build runs chapters again and writes records of its own. This
+module compares both, number by number. `python -m book.chapters.records.reproduced build/quick/results`
+prints a summary of every record, the numbers that changed, and one line for all. It fails if any number
+changed by more than rounding.
 
 Every recorded row gets one of `VERDICTS`:
 
 * "bit for bit": value, low, high and n, and other fractions in the row, are the same numbers;
-* "to rounding": n is the same, and the others differ by no more than 1e-12 of themselves (1e-15 near 0), as
-  sums do that are formed in another order; on another processor, by 1e-5 (1e-8), as sums of single precision;
-* "within the interval": the value now lies between the recorded low and high;
-* "within seeds": it does not, but the record has the number of three seeds or more, and the value now lies
-  where 95 % of further seeds do (Student's interval of prediction);
-* "another processor": neither, and the run's models, its own or those it takes from other chapters, were
-  trained on another processor, or on one that its record does not name: training parts where sums are rounded
-  otherwise, and a row that is named after what came first in one run may be there no longer;
+* "to rounding": n is the same, and the other numbers differ by a relative error of at most 1e-12 (1e-15 near
+  0), as for sums in another order; on another processor by 1e-5 (1e-8), as for sums in single precision;
+* "within the interval": the new value lies between the recorded low and high;
+* "within seeds": outside this interval, but the record has the number for three seeds or more, and the new
+  value lies in their 95 % prediction interval (Student's) for a further seed;
+* "another processor": neither, and the run's models, its own or those of other chapters, were trained on
+  another processor, or on one that the record does not name: training diverges if sums are rounded
+  differently, and a row that is named after the first of a ranking may no longer exist;
 * "differs": none of these;
-* "missing": the run was done again, and left no such row;
-* "not run": this build did not do the run.
+* "missing": the run was repeated, and has no such row;
+* "not run": this build did not repeat the run.
 
-The first three count as reproduced. With `--write`, `results/found_again.csv` takes what a build from a clean
-tree gave again, to rounding: a row per record, with the commit, the day, the processor and the numbers.
+The first three count as reproduced. With `--write`, `results/found_again.csv` notes the records that a build
+from a clean tree reproduced to rounding: a row per record, with the commit, the day, the processor and the
+numbers.
 """
 
 from __future__ import annotations
@@ -43,29 +43,29 @@ SAME = ("bit for bit", "to rounding")
 REPRODUCED = (*SAME, "within the interval")
 
 EXPLAINED = ("within seeds", "another processor")
-"""How numbers move of models that are trained again."""
+"""Verdicts on numbers that changed because models were trained again."""
 
 VERDICTS = (*REPRODUCED, *EXPLAINED, "differs", "missing", "not run")
-"""What can be said of a recorded row, the best first."""
+"""The verdicts on a recorded row, the best first."""
 
 FOUND_AGAIN = "found_again.csv"
-"""The table, in the folder of records, that says at which commit each was last found again."""
+"""The table, in the folder of records, of the commits at which records were last reproduced."""
 
 _KEY = ["notebook", "run"]
 
 NUMBERS = ["value", "low", "high", "n"]
 
 ROUNDING, ROUNDING_ELSEWHERE = (1e-12, 1e-15), (1e-5, 1e-8)
-"""By how much numbers of the same run differ, of themselves and near 0; the second on another processor."""
+"""Relative and absolute tolerances for numbers of the same run; the second pair is for another processor."""
 
 WORDS = {"setting", "ranges"}
 """Columns that put parameters into words; the words may change while the run is the same."""
 
 
 def reproduced(made: Path, recorded: Path = RECORDED) -> pd.DataFrame:
-    """Every recorded number beside the one that a build gave.
+    """Every recorded number beside the build's number.
 
-    A run is found by its name, which holds a hash of its parameters, or by those parameters that both have.
+    Runs are matched by name, which contains a hash of the parameters, or by the parameters that both have.
     """
     found = twins(made, recorded)
     tables = {key: table for key, (table, _) in found.items()}
@@ -101,8 +101,8 @@ def compare(
 ) -> pd.DataFrame:
     """Two tables of one run, row by row, whatever their order.
 
-    Rows belong together that agree in all columns of both tables but the numbers, other fractions, and
-    `WORDS`; where that leaves several, the first belongs to the first.
+    Rows match if they agree in all columns of both tables except numbers, other fractions, and `WORDS`;
+    several matches are paired in their order.
     """
     shared = [str(name) for name in recorded if name in made]
     fractions = [name for name in shared if "f" in recorded[name].dtype.kind + made[name].dtype.kind]
@@ -120,7 +120,7 @@ def compare(
     of_itself, near_0 = rounding
     close = np.isclose(here, before, rtol=of_itself, atol=near_0, equal_nan=True)
     close[:, measured.index("n")] = same[:, measured.index("n")]
-    slack = 1e-12 * both["value"].abs() + 1e-15  # an interval without width holds its own value
+    slack = 1e-12 * both["value"].abs() + 1e-15  # an interval of width 0 contains its own value
     within = both["value here"].between(both["low"] - slack, both["high"] + slack)
     seeds = both["value here"].between(both["least"], both["most"])
     alone = [both["_merge"] == "right_only", both["_merge"] == "left_only"]
@@ -130,7 +130,7 @@ def compare(
 
 
 def _range_of_seeds(recorded: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
-    """Between which values, `least` and `most`, one more seed of each number lies in 95 % of the cases."""
+    """The 95 % prediction interval, from `least` to `most`, of each number for one more seed."""
     kinds = recorded[[name for name in keys if name != "seed"]].astype(str)
     kinds = kinds.replace(r"\bseed \d+", "seed", regex=True)
     values = recorded["value"].groupby([kinds[name] for name in kinds] or np.zeros(len(kinds)))
@@ -142,7 +142,7 @@ def _range_of_seeds(recorded: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
 
 
 def line(table: pd.DataFrame) -> str:
-    """What `reproduced` found, in one line: how many numbers of how many, and how closely."""
+    """The result of `reproduced` in one line: how many numbers are reproduced, and how closely."""
     if table.empty:
         return "No numbers are recorded"
     counts = table["verdict"].value_counts().reindex([*VERDICTS, "new"], fill_value=0)
@@ -162,7 +162,7 @@ def line(table: pd.DataFrame) -> str:
 
 
 def summary(table: pd.DataFrame) -> dict[tuple[str, str], str]:
-    """What became of each record, by notebook and record: "218 of 218 bit for bit"."""
+    """A summary of each record, by notebook and record: "218 of 218 bit for bit"."""
     told = {}
     for row in table[["notebook", "record"]].drop_duplicates().itertuples(index=False):
         rows = table[(table["notebook"] == row.notebook) & (table["record"] == row.record)]
@@ -174,14 +174,14 @@ def summary(table: pd.DataFrame) -> dict[tuple[str, str], str]:
 
 
 def found_again(recorded: Path = RECORDED) -> pd.DataFrame:
-    """Where each record was last found again."""
+    """The table `FOUND_AGAIN`: where each record was last reproduced."""
     path = recorded / FOUND_AGAIN
     empty = pd.DataFrame(columns=[*_KEY, "commit", "date", "processor", "numbers"])
     return pd.read_csv(path, keep_default_na=False) if path.exists() else empty
 
 
 def write_found_again(made: Path, recorded: Path = RECORDED) -> int:
-    """Note in `FOUND_AGAIN` which records a build gave again, bit for bit or to rounding."""
+    """Note in `FOUND_AGAIN` the records that a build reproduced to rounding; returns their number."""
     theirs, rows = read_all(recorded), []
     for key, (table, origin) in twins(made, recorded).items():
         if key in theirs and origin and origin["clean"] and set(table["verdict"]) <= {*SAME, "new"}:
@@ -197,7 +197,7 @@ def write_found_again(made: Path, recorded: Path = RECORDED) -> int:
 
 
 def _twin(key: tuple[str, str], provenance: dict[str, Any], ours: dict[tuple[str, str], Record]) -> Any:
-    """Which of a build's records is of the same run; `None` if none is."""
+    """The key of the build's record of the same run; `None` if there is none."""
     if key in ours:
         return key
     before = provenance["parameters"]
@@ -210,7 +210,7 @@ def _twin(key: tuple[str, str], provenance: dict[str, Any], ours: dict[tuple[str
 
 
 def folders_of_records(parser: argparse.ArgumentParser) -> argparse.Namespace:
-    """What the command line says, with the folders `made`, a build's records, and `recorded`, the book's."""
+    """The parsed command line, with the folders `made` (a build's records) and `recorded` (the book's)."""
     parser.add_argument("made", type=Path, nargs="?", default=Path("build/quick/results"), help="of a build")
     parser.add_argument("--recorded", type=Path, default=RECORDED, help="the book's records")
     parser.add_argument("--write", action="store_true", help=f"note in {FOUND_AGAIN} what was found again")
@@ -225,7 +225,7 @@ def folders_of_records(parser: argparse.ArgumentParser) -> argparse.Namespace:
 
 
 def main() -> int:
-    """Compare a build's records with the book's, and print what came out; returns the exit status."""
+    """Compare a build's records with the book's, and print the results; returns the exit status."""
     about = "Did a build give the numbers that were recorded?"
     args = folders_of_records(argparse.ArgumentParser(description=about))
     try:

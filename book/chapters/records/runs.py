@@ -1,9 +1,9 @@
-"""Records of runs: what each found, and what made it.
+"""Records of runs: the results of each run, and their provenance.
 
 A record is two files in `<folder>/<notebook>/`: `<run>.parquet`, one row per run and metric with its
 interval, and `<run>.json`, its provenance. Tables and claims read the records that came with the book, in
-`results/`; what was not run shows as not run. A reader's own runs are in `my_runs/` (see
-`book.chapters.records.places`), and shown by `book.chapters.records.own`.
+`results/`; missing runs appear as "not run". A reader's own runs are in `my_runs/` (see
+`book.chapters.records.places`), and `book.chapters.records.own` shows them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from book.sealing import read_sealed, sealed
 log = logging.getLogger(__name__)
 
 SMOKE, QUICK = "smoke", "quick"
-"""Folders in `results/` of records that builds with these profiles are compared with; no page shows them."""
+"""Folders in `results/` with records for comparison with builds of these profiles; no page shows them."""
 
 _TOLD = {"notebook", "run", "parameters", "sha256", "commit", "versions", "device", "recorded"}
 
@@ -43,7 +43,7 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_.+-]+")
 _LONGEST = 120  # characters of a label in a file's name; file systems take 255
 
 _WRITING = 2.0
-"""Seconds that whoever writes a record is waited for, between its provenance and its rows."""
+"""Seconds to wait for another process that has written a record's provenance, but not yet its rows."""
 
 Record = tuple[pd.DataFrame, dict[str, Any]]
 """A record's rows, and its provenance."""
@@ -59,9 +59,9 @@ def record(
     seconds: float = 0.0,
     training: Mapping[str, Any] | None = None,
 ) -> Path | None:
-    """Write a run's rows and provenance; the same run again, with the same rows, changes nothing.
+    """Write a run's rows and provenance; repeating the same run with the same rows changes nothing.
 
-    Only its provenance is made new where a caveat of the record (see `caveats`) no longer holds.
+    The exception: the provenance is replaced if a caveat of the record (see `caveats`) no longer applies.
     """
     missing = {"metric", "value", "low", "high", "n"} - set(rows.columns)
     if missing or rows.empty:
@@ -106,7 +106,7 @@ def record(
             f"{path.parent} cannot be made a folder of records ({error.strerror}). Mend that, or name "
             "another place in ATTNLIB_RESULTS, and make the same call again."
         ) from error
-    # A kill between the two files leaves new provenance with old rows: till then it holds the old one, too.
+    # If killed between the two files, new provenance stands with old rows: so it contains the old one, too.
     try:
         write_provenance(path, told | ({"before": before[1]} if before else {}))
         write_atomically(path, data)
@@ -118,29 +118,29 @@ def record(
 
 
 def device_name(device: torch.device) -> str:
-    """The device for people: the GPU's own name, or "CPU"; other kinds by torch's name, as "MPS"."""
+    """A readable name of the device: the GPU's product name, "CPU", or else torch's name, as "MPS"."""
     return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type.upper()
 
 
 def records(notebook: str, this: Path | None) -> pd.DataFrame:
     """Rows of a chapter's runs that came with the book, and of the run that is under way; see `table_of`.
 
-    The run under way replaces one of its name; a reader's other runs must not change what a page says.
+    The current run replaces one of the same name; a reader's other runs must not change a page's numbers.
     """
     return table_of([*paths_of(notebook), *([this] if this else [])])
 
 
 def paths_of(notebook: str) -> list[Path]:
-    """Where the rows are of every record of a chapter that came with the book."""
+    """The paths of the rows of all records of a chapter that came with the book."""
     return _paths(RECORDED / notebook)
 
 
 def table_of(paths: Iterable[Path]) -> pd.DataFrame:
     """Rows of records as one table; a damaged record is left out, and a warning names it.
 
-    Columns `record` (its name), `device`, `commit` and `recorded` say where a row is from; in `setting`, runs
-    whose settings read the same are told apart. What is to be said against a record (`provenance.caveats`)
-    stands behind its name and its setting.
+    The columns `record` (its name), `device`, `commit` and `recorded` give the source of a row. In `setting`,
+    parameters distinguish runs whose settings would be the same. A record's caveats (`provenance.caveats`)
+    follow its name and its setting.
     """
     files = tuple((path, *map(_stamp, (path, path.with_suffix(".json")))) for path in paths)
     rows, provenance = _table_of(files)
@@ -150,7 +150,7 @@ def table_of(paths: Iterable[Path]) -> pd.DataFrame:
 
 
 def _stamp(path: Path) -> tuple[int, int]:
-    """What changes when a file does; zeros where there is none."""
+    """A cache key that changes with the file; zeros if there is no file."""
     told = path.stat() if path.exists() else None
     return (told.st_mtime_ns, told.st_size) if told else (0, 0)
 
@@ -159,7 +159,7 @@ def _stamp(path: Path) -> tuple[int, int]:
 def _table_of(
     files: tuple[tuple[Path, tuple[int, int], tuple[int, int]], ...],
 ) -> tuple[pd.DataFrame, dict[str, Mapping[str, Any]]]:
-    """The rows without marks, and every record's provenance: a page asks for the same dozens of times."""
+    """The rows without caveats, and every record's provenance; cached, since a page reads them many times."""
     found: dict[str, Record] = {}
     for path, *_ in files:
         try:
@@ -211,7 +211,7 @@ def read(path: Path) -> Record:
 
 
 def _wait_for_the_other_file(path: Path) -> None:
-    """Provenance alone, if it is new, is a record that another run is writing right now: its rows follow."""
+    """Wait if there is only new provenance: another process is writing the record; its rows follow."""
     until = time.monotonic() + _WRITING
     while (
         not os.path.exists(path) and time.monotonic() < until and _age(path.with_suffix(".json")) < _WRITING
@@ -220,7 +220,7 @@ def _wait_for_the_other_file(path: Path) -> None:
 
 
 def _age(path: Path) -> float:
-    """Seconds since a file was written; of one that is not there, or not to be seen, infinitely many."""
+    """Seconds since a file was written; infinity if the file is missing or inaccessible."""
     try:
         return time.time() - path.stat().st_mtime
     except OSError:
@@ -228,14 +228,14 @@ def _age(path: Path) -> float:
 
 
 def provenance_of(record: str) -> dict[str, Any]:
-    """What made a record, by its name as `records` says it; empty if there is no such record."""
+    """The provenance of a record, by its name in `records`; empty if there is no such record."""
     name = record.partition(" [")[0]
     files = (file for folder in (RECORDED, results_folder()) for file in folder.glob(f"*/{name}.json"))
     return next(map(read_sealed, files), {})
 
 
 def _provenance(path: Path) -> dict[str, Any]:
-    """What made the rows at `path`, as is certain from checksums and names."""
+    """The provenance of the rows at `path`, verified by checksums and names."""
     file = path.with_suffix(".json")
     told = read_sealed(file)
     before = told.pop("before", None) or {}
@@ -251,13 +251,13 @@ def _provenance(path: Path) -> dict[str, Any]:
 
 
 def _paths(folder: Path) -> list[Path]:
-    """Where the rows of every record in a folder are, or should be."""
+    """The paths of the rows of all records in a folder, also of missing rows."""
     names = {path.stem for kind in ("*.parquet", "*.json") for path in folder.glob(kind)}
     return [folder / f"{name}.parquet" for name in sorted(names)]
 
 
 def _file_name(label: str, parameters: Mapping[str, Any]) -> str:
-    """A name that any file system takes, and that stays in its folder; the hash tells labels apart."""
+    """A file name that is valid on any file system and has no folders; its hash distinguishes labels."""
     safe = _UNSAFE.sub("-", label)[:_LONGEST].lstrip(".-") or "run"
     return f"{safe}-{hashlib.sha256(json.dumps(parameters, sort_keys=True).encode()).hexdigest()[:8]}"
 
@@ -270,19 +270,19 @@ def _readable(path: Path) -> Record | None:
 
 
 def write_provenance(path: Path, provenance: Mapping[str, Any]) -> None:
-    """Write what made the rows at `path`, beside them, with its checksum."""
+    """Write the provenance of the rows at `path` beside them, with its checksum."""
     data = json.dumps(sealed(provenance), indent=2).encode() + b"\n"
     write_atomically(path.with_suffix(".json"), data)
 
 
 def completed(rows: pd.DataFrame, columns: Iterable[Any], parameters: Mapping[str, Any]) -> pd.DataFrame:
-    """Rows with those further columns that were a parameter of their run: one value in all rows."""
+    """The rows with missing columns filled from parameters of their run, one value in all rows."""
     given = {name: parameters.get(name) for name in columns if name not in rows}
     return rows.assign(**{name: value for name, value in given.items() if isinstance(value, str | int)})
 
 
 def told_apart(rows: pd.DataFrame, parameters: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
-    """Rows of several records, with what tells runs of one setting apart added to the column `setting`."""
+    """The rows of several records, whose column `setting` also names parameters that distinguish runs."""
     if "setting" not in rows:
         return rows
     setting = rows["setting"].astype(object)
@@ -296,7 +296,7 @@ def told_apart(rows: pd.DataFrame, parameters: Mapping[str, Mapping[str, Any]]) 
 
 
 def _differences(parameters: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """What tells each record from the others, as parameters: "steps 700; seeds [1]"; of one alone, ""."""
+    """Record -> the parameters that distinguish it: "steps 700; seeds [1]"; "" for a single record."""
     texts = {
         record: {name: json.dumps(value) for name, value in given.items()}
         for record, given in parameters.items()

@@ -1,4 +1,4 @@
-"""How large our runs are beside the originals': their shares of steps, data and seeds."""
+"""The scale of our runs relative to the originals': shares of steps, data and seeds."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from book.chapters.records import runs
 
 @functools.cache
 def paper_scales() -> pd.DataFrame:
-    """How large the originals' runs were: `table`, `task`, `what`, `parameter` and `value`, all read.
+    """The scale of the originals' runs: `table`, `task`, `what`, `parameter` and `value`, all as published.
 
-    `parameter` is the chapter's own for the same; a row without a task is of all tasks of its table.
+    `parameter` is the chapter's parameter for the same quantity; a row without a task holds for all tasks.
     """
     return pd.read_csv(Path(__file__).with_name("paper_scales.csv"), comment="#")
 
 
 def share_of_scale(here: pd.DataFrame, table: str) -> list[str]:
-    """What share of the original's scale each of our numbers was made at: "steps 2.5 %, data 40 %"."""
+    """The share of the original's scale for each of our numbers: "steps 2.5 %, data 40 %"."""
     scales = paper_scales()
     scales = scales[scales["table"].eq(table.removesuffix(", BLEU"))]  # of the same runs as the table before
     told = {name: runs.provenance_of(name) for name in here["record"].unique()} if "record" in here else {}
@@ -40,7 +40,7 @@ def share_of_scale(here: pd.DataFrame, table: str) -> list[str]:
 
 
 def _ours(parameter: str, row: Any, told: Mapping[str, Any]) -> float | None:
-    """The same of ours, if it is known; its training says how many steps a model had by default."""
+    """Our value of a parameter, or None; default numbers of steps are from the record of the training."""
     value = told.get("parameters", {}).get(parameter)
     if parameter == "steps" and not value:
         value = told.get("training", {}).get(getattr(row, "run", ""), {}).get("steps")
@@ -48,5 +48,5 @@ def _ours(parameter: str, row: Any, told: Mapping[str, Any]) -> float | None:
 
 
 def _percent(share: float) -> str:
-    """To two digits that count."""
+    """A share in percent with two significant digits."""
     return f"{100 * share:.0f} %" if share >= 0.1 else f"{100 * share:.2g} %"

@@ -17,14 +17,14 @@ from book.chapters.findings.finding import Answer, Claim, NotRunError, Outcome
 THEIRS = f"{TABLE}, translation"
 
 LEARNED = 0.25
-"""So many tokens have to be right, at least, for a model to translate at all."""
+"""The least token accuracy for a model that counts as translating at all."""
 
 GOOD = 0.5
-"""And so many for one that is held against the authors'."""
+"""The least token accuracy for a model that is compared with the authors'."""
 
 
 def only_if_learned(task: str) -> Answer:
-    """The rule for a pair of which there is the authors' number, but that needs more to be learned."""
+    """Return the rule for a language pair with an authors' number, for models with an accuracy of `GOOD`."""
 
     def answer(rows: pd.DataFrame) -> Outcome:
         try:

@@ -1,4 +1,4 @@
-"""What the chapter's explorer shows: sentences over training, and the reader's own."""
+"""The data of the chapter's explorer: test sentences over training, and the reader's own."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def sentences_over_training(
     uniform_at: ModelAt,
     meanings: Mapping[str, str],
 ) -> dict[str, dict[str, Any]]:
-    """Some test sentences as `widgets.AlignmentExplorer` takes them, with what invented words mean."""
+    """The data of some test sentences for `widgets.AlignmentExplorer`, with meanings of invented words."""
     pairs = data.test[torch.tensor(list(rows))]
     scores = [source_scores(model_at(step), pairs) for step in steps]
     even = [source_scores(uniform_at(step), pairs, delta=False) for step in steps]
@@ -45,7 +45,7 @@ def sentences_over_training(
 
 
 def _glossed(data: Bitext, ids: list[int], meanings: Mapping[str, str]) -> list[str]:
-    """Tokens, each behind its meaning where that is known: "dog·gussar"."""
+    """Tokens, each after its meaning where that is known: "dog·gussar"."""
     words = data.subwords.tokens(ids)
     return [f"{meanings[word]}·{word}" if word in meanings else word for word in words]
 
@@ -63,7 +63,7 @@ def text_over_training(
     uniform_at: ModelAt,
     meanings: Mapping[str, str],
 ) -> dict[str, Any]:
-    """A sentence of the reader's, as each checkpoint translates it: scores are of its own translation."""
+    """The data of a reader's sentence: each checkpoint's translation, and the scores for that translation."""
     source = data.encode(text)
     written = [translations(model_at(step), source, data.subwords)[0] for step in steps]
     pairs = [data.encode(text, each) for each in written]
@@ -87,7 +87,7 @@ def text_over_training(
 def _maps(
     scores: Sequence[TokenScores], even: Sequence[TokenScores], shaped: Callable[[Tensor], Tensor]
 ) -> Mapping[str, np.ndarray]:
-    """What the explorer shows of each checkpoint, by name: probabilities where the scores have logarithms."""
+    """The explorer's maps of each checkpoint by name, with probabilities in place of log-probabilities."""
 
     def stacked(values: Iterable[Tensor]) -> np.ndarray:
         return torch.stack([shaped(each) for each in values]).numpy()

@@ -1,14 +1,14 @@
-r"""What each source token meant for each target token: attention, keyword relevance, gradient influence.
+r"""Scores of each source token for each target token: attention, keyword relevance, gradient influence.
 
-Of a target token $y_t$, which the model is to predict, and a source token $s$:
+For a target token $y_t$, which the model has to predict, and a source token $s$:
 
 * `alpha`, attention: $\alpha_{ts}$, the share of the head's attention on the source token;
-* `beta`, keyword relevance: $\log p(y_t)$ as the model would have it if all attention were on the source
-  token, that is if the context were $W_c h_s + b_c$; of a model trained with uniform attention, the study's
-  $\beta^{\mathrm{uf}}$. Where context is added, the original leaves the decoder's state out, and so do we;
+* `beta`, keyword relevance: $\log p(y_t)$ in the model if all attention were on the source token, that is
+  if the context were $W_c h_s + b_c$; in a model trained with uniform attention, this is the study's
+  $\beta^{\mathrm{uf}}$. Where context is added, we leave out the decoder's state, as the original does;
 * `delta`, gradient influence: $\Delta_{ts} = \partial \log p(y_t) / \partial g_s$ at $g_s = 1$, where $g_s$
-  multiplies the source token's vector. Positive if more of it makes the target token more likely. (The sign
-  is the original's: the bug that reverses it is in its half on classification.)
+  multiplies the source token's vector. It is positive if more of that vector makes the target token more
+  likely. (The sign is the original's: the bug that reverses it is in its half on classification.)
 
 Source: Snell, Zhong, Klein and Steinhardt 2021, *Approximating How Single Head Attention Learns*, and the
 authors' code.
@@ -37,11 +37,11 @@ from attnlib.training.key import digest
 from book.chapters.dynamics import TokenScores, kept_scores, over_training
 
 CELLS = 4_000_000
-"""Logits that are computed at a time: so many fit into a processor's cache, or nearly."""
+"""The number of logits computed at a time, which nearly fit into a processor's cache."""
 
 
 def source_scores(model: Seq2Seq, pairs: Pairs, *, delta: bool = True, batch_size: int = 64) -> TokenScores:
-    """What each source token means to a model for each target token, given the target tokens before it."""
+    """The scores of each source token for each target token, given the target tokens before it."""
     if not len(pairs):
         raise ValueError("there should be pairs of sentences; there are none")
     device = next(model.parameters()).device
@@ -125,7 +125,7 @@ def word_translation_scores(
 def translations(
     model: Seq2Seq, pairs: Pairs, subwords: Subwords, width: int = 1, max_length: int = 100
 ) -> list[str]:
-    """What a model makes of source sentences, as texts, in their order; see `translate`."""
+    """A model's translations of source sentences, as texts in their order; see `translate`."""
     device = next(model.parameters()).device
     texts = [""] * len(pairs)
     with evaluating(model):
@@ -138,8 +138,8 @@ def translations(
 
 
 def translation_quality(hypotheses: Sequence[str], references: Sequence[str], seed: int = 0) -> pd.DataFrame:
-    """BLEU and chrF by sacrebleu, with intervals by drawing sentences again."""
-    from sacrebleu.metrics import BLEU, CHRF  # only here: it reads its tokenizers when it is imported
+    """BLEU and chrF by sacrebleu, with bootstrap intervals over sentences."""
+    from sacrebleu.metrics import BLEU, CHRF  # here, since its import loads tokenizers
 
     if len(hypotheses) != len(references) or not hypotheses:
         raise ValueError(
@@ -150,7 +150,7 @@ def translation_quality(hypotheses: Sequence[str], references: Sequence[str], se
         raise ValueError(f"references should have words; number {missing[0]} of {len(references)} has none")
     rows: list[dict[str, Any]] = []
     for name, metric in {"BLEU": BLEU(), "chrF": CHRF()}.items():
-        # What sacrebleu itself adds up over sentences: a resample is another sum.
+        # The statistics that sacrebleu sums over sentences: a resample is another sum.
         counts = np.array(
             metric._extract_corpus_statistics(list(hypotheses), [list(references)]), dtype=float
         )
@@ -175,7 +175,7 @@ def bleu(model: Seq2Seq, pairs: Pairs, subwords: Subwords, width: int = 1) -> fl
 
 
 ModelAt = Callable[[int], Seq2Seq]
-"""The model at a step."""
+"""Returns the model at a step."""
 
 
 def translation_run(
@@ -185,7 +185,7 @@ def translation_run(
     folder: Path,
     delta_at: Iterable[int] = (),
 ) -> RunScores:
-    """What source tokens meant for each target token (a row; a sentence is a group), at each checkpoint."""
+    """Scores of source tokens for each target token (a row; a sentence is a group) at each checkpoint."""
     chosen = set(delta_at)
     of_which = digest((pairs.source, pairs.source_lengths, pairs.target, pairs.target_lengths))[:16]
 
@@ -207,6 +207,6 @@ def word_translation_run(model: WordTranslation, pairs: Pairs) -> RunScores:
 
 
 def with_bleu(run: RunScores, bleu: Sequence[float]) -> RunScores:
-    """The same run, its accuracy being BLEU (in percent) as a share, and not that of its rows."""
+    """The same run with BLEU (given in percent) as its accuracy, as a share, in place of token accuracy."""
     parts = {name: getattr(run, name) for name in ("lengths", "steps", "alpha", "beta", "delta", "groups")}
     return RunScores(**parts, accuracy=np.array(bleu) / 100)

@@ -1,4 +1,4 @@
-"""What the chapter on translation measures and records, once its models are trained."""
+"""The results and records of the chapter on translation, once its models are trained."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from book.chapters.translation.measures import translation_quality, with_bleu
 
 @dataclass(frozen=True)
 class TranslationResults(DynamicsResults):
-    """The same of a translator, in token accuracy and in BLEU; and, where it is known, of alignment.
+    """The results of a translator, in token accuracy and BLEU, and on alignment where it is known.
 
     Attributes:
-        bleu: of every translator at every checkpoint, in percent, on the same splits as `scores`.
-        translated: the whole test set as a run translates it at a checkpoint.
-        every_bleu: whether accuracy in BLEU is recorded of training sentences and by both measures, too.
+        bleu: BLEU of every translator at every checkpoint, in percent, on the same splits as `scores`.
+        translated: returns the translations of the test set, given a run and a checkpoint.
+        every_bleu: whether accuracy in BLEU is also recorded for training sentences and by other measures.
     """
 
     UNIT: ClassVar[str] = "sentences"
@@ -41,7 +41,7 @@ class TranslationResults(DynamicsResults):
 
     @cached_property
     def quality(self) -> pd.DataFrame:
-        """Whole translations of the run explained and of the uniform one: see `translation_quality`."""
+        """The quality of translations by the explained run and the uniform one: see `translation_quality`."""
         references, at = [target for _, target in self.bitext.test.texts], self.chosen["gold"]
         written = {name: self.translated(name, at) for name in (self.gold, UNIFORM)}
         tables = [translation_quality(texts, references).assign(run=name) for name, texts in written.items()]
@@ -49,7 +49,7 @@ class TranslationResults(DynamicsResults):
 
     @cached_property
     def looked_at(self) -> dict[str, Ragged]:
-        """Every score of the source tokens of test sentences, at the checkpoint that it is compared at."""
+        """Every score of the source tokens of test sentences, at the checkpoint used for the comparison."""
         at, ours = self.chosen["gold"], self.here[self.gold]
         found = {name: ours.scores(name).at(at) for name in ("alpha", "beta", "delta")}
         found["beta_uf, last step"] = self.here[UNIFORM].scores("beta").at(-1)
@@ -63,7 +63,7 @@ class TranslationResults(DynamicsResults):
         return self.aligned(self.looked_at)
 
     def aligned(self, scores: Mapping[str, Ragged]) -> pd.DataFrame | None:
-        """The same of other scores of the test sentences."""
+        """`alignment_table` of other scores of the test sentences; `None` where the alignment is unknown."""
         test = self.bitext.test
         if test.alignment is None:
             return None
@@ -85,7 +85,7 @@ class TranslationResults(DynamicsResults):
     def missed_words(self) -> pd.DataFrame | None:
         """The eight target words whose largest attention is most often off the right source token.
 
-        Of words that occur at least ten times: how often (`n`), and the shares one place off and further.
+        Only words that occur at least ten times: how often (`n`), and the shares one place off and further.
         """
         data, test = self.bitext, self.bitext.test
         if test.alignment is None:

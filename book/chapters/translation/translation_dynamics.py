@@ -102,7 +102,7 @@ class TranslationDynamics(Chapter):
 
     @property
     def name(self) -> str:
-        """The data set's name as the paper's table has it; other languages than the study's are named."""
+        """The data set's name in the paper's table, with its languages where they are not the study's."""
         recipe = DATASETS.get(self.data.lower())
         if recipe is None or not self.languages or tuple(self.languages) == recipe.languages:
             return recipe.title if recipe else self.data
@@ -130,14 +130,14 @@ class TranslationDynamics(Chapter):
 
     @cached_property
     def sentences(self) -> dict[str, Pairs]:
-        """The sentences that are looked at; as many of train as of validation."""
+        """The sentences that are scored, by split; as many of training as of validation."""
         data = self.bitext
         part = data.train.sample(len(data.validation), self.data_seed)
         return {"train": part, "validation": data.validation, "test": data.test}
 
     @property
     def words(self) -> dict[str, dict[str, list[str]]]:
-        """Of each split, what source and target token of every pair are called."""
+        """The names of the source and target token of every pair, by split."""
         tokens = self.bitext.subwords.tokens
         return {
             split: {
@@ -151,11 +151,11 @@ class TranslationDynamics(Chapter):
 
     @property
     def moments(self) -> tuple[int, ...]:
-        """When models are looked at, as updates made."""
+        """The numbers of updates after which models are examined."""
         return checkpoint_steps(self.steps, self.every, (0, *self.checkpoints))
 
     def runs(self) -> list[TranslationRun]:
-        """Every translator to train: the one explained, those it is compared with, the uniform one."""
+        """Every translator to train: the explained one, those compared with it, and the uniform one."""
         seeds = [TranslationRun(f"seed {seed}", seed) for seed in self.seeds]
         return [*seeds, TranslationRun(UNIFORM, self.uniform_seed, uniform=True)]
 
@@ -204,16 +204,17 @@ class TranslationDynamics(Chapter):
         )
 
     def model_at(self, run: str) -> Callable[[int], Seq2Seq]:
-        """What gives the model of a trained run at a step."""
+        """Return a function that loads the model of a trained run at a step."""
         snapshots = self.kept(run)
         return lru_cache(maxsize=32)(lambda step: snapshots.at(step).to(self.torch_device))
 
     # ---- what is measured ----------------------------------------------------------------------------
 
     def scores(self, split: str) -> dict[str, RunScores]:
-        """What every source token meant for every target token of a split, in each run at each checkpoint.
+        """Scores of every source token for every target token of a split, in each run at each checkpoint.
 
-        The gradient influence is of the best checkpoints alone: by accuracy or BLEU, here or in validation.
+        Gradient influence is computed only at the best checkpoints, by accuracy or BLEU on this split or on
+        validation sentences.
         """
         pairs, found = self.sentences[split], {}
         for run, trained in self.trained.items():
@@ -221,7 +222,7 @@ class TranslationDynamics(Chapter):
                 model: Any = trained.model
                 found[run] = measures.word_translation_run(model, pairs)
                 continue
-            assert trained.history.folder is not None  # as of all that is trained
+            assert trained.history.folder is not None  # every trained model has a folder
             folder = trained.history.folder / "tokens"
             look = functools.partial(
                 measures.translation_run, self.model_at(run), self.moments, folder=folder
@@ -252,7 +253,7 @@ class TranslationDynamics(Chapter):
 
     @cached_property
     def results(self) -> TranslationResults:
-        """What is found once all runs and the word-translation model are trained."""
+        """The results, once all runs and the word-translation model are trained."""
         found = {split: self.scores(split) for split in self.sentences}
         bleu = {split: self.bleu(split) for split in found}
         return TranslationResults(
@@ -260,23 +261,23 @@ class TranslationDynamics(Chapter):
         )
 
     def rows(self) -> pd.DataFrame:
-        """What is recorded."""
+        """The rows to record."""
         return self.results.rows().assign(task=self.name, setting=self.setting)
 
     def explored(self) -> Mapping[str, Mapping[str, Any]]:
-        """The first test sentences as the explorer takes them, in the run that is explained."""
+        """The explorer's data of the first test sentences, in the explained run."""
         rows = range(min(self.shown, len(self.bitext.test)))
         at, even = self.model_at(self.runs()[0].name), self.model_at("uniform")
         return figures.sentences_over_training(self.bitext, rows, at, self.moments, even, self.meanings)
 
     def read(self, text: str) -> Mapping[str, Any]:
-        """A sentence of the reader's, as the explorer takes it."""
+        """The explorer's data of a reader's sentence."""
         at, even = self.model_at(self.runs()[0].name), self.model_at("uniform")
         return figures.text_over_training(self.bitext, text, at, self.moments, even, self.meanings)
 
     @property
     def meanings(self) -> dict[str, str]:
-        """An English word for every invented one; none in real languages."""
+        """The English meaning of every invented word; empty for real languages."""
         return lexicon().meanings if self.data.lower() == "invented" else {}
 
     @property

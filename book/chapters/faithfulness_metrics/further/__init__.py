@@ -1,1 +1,1 @@
-"""Further experiments: prompts with a needle, ROAR, learned weights elsewhere, training with keys hidden."""
+"""Further experiments: prompts with a needle, ROAR, transfer of learned weights, hidden keys."""

@@ -1,13 +1,13 @@
-"""Weights of heads, learned from ablations: do they carry over to longer inputs, and to another seed?
+"""Weights of heads, learned from ablations: do they transfer to longer inputs, and to another seed?
 
-The measure (`attnlib.attribution.learned`) has a weight for every head of a model. Questions out of the
-model's distribution, answered rightly, are asked with weights that were learned in three ways:
+The measure (`attnlib.attribution.learned`) has a weight for every head of a model. It is evaluated on
+questions out of distribution that the model answers correctly, with weights that were learned in three ways:
 
-    the like            from the other half of these questions, to the same model
-    in distribution     from questions that it was trained on the like of, to the same model
-    another seed        the same, but to a model of the next seed, whose second head is another head
+    the like            from the other half of these questions, on the same model
+    in distribution     from questions in distribution, on the same model
+    another seed        from questions in distribution, on a model of the next seed, whose heads differ
 
-Beside them stand even weights, which is mean attention, and AttnLRP, which learns nothing.
+They are compared with uniform weights, that is, mean attention, and with AttnLRP, which learns nothing.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ NAMES = {
     LIKE: "weights learned: longer inputs",
     **{name: f"weights learned: {name}" for name in (NEAR, OTHER)},
 }
-"""What the page calls the three ways."""
+"""The page's names of the three ways."""
 
 ASKED = tuple(name for name in RECORDED_SETTINGS if "compiled" not in name and name != "multiplication")
-"""Those of trained models, but for one that no other chapter trains."""
+"""The settings of trained models, except one that no other chapter trains."""
 
 PREDICTED = (
     Prediction(
@@ -59,12 +59,12 @@ PREDICTED = (
         by_measure(PLAUSIBILITY, NEAR, OTHER),
     ),
 )
-"""Written before the first run of this part, in which three settings had models of three seeds. Weights of
-any kind were right as often as even ones there; so all settings have three since."""
+"""Written before the first run of this part, in which three settings had models of three seeds. There, no
+kind of weights was better than uniform ones; since then, all settings have models of three seeds."""
 
 
 def near_and_far(questions: Questions) -> tuple[Questions, Questions]:
-    """The questions that are answered rightly: in the model's distribution, and out of it."""
+    """The correctly answered questions in the model's distribution, and those out of it."""
     near, right = questions.in_distribution, questions.right
     return questions.where(right & near), questions.where(right & ~near)
 

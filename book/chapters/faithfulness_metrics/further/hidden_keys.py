@@ -1,18 +1,18 @@
-r"""Models that have met in training what a metric does to them: some of the keys are hidden.
+r"""Models trained with some of the keys hidden, so that masked tokens are in their training distribution.
 
-A metric that masks tokens asks a model something that it was never trained for, and what the answer loses may
-be lost to that alone. Here the same models are trained again, from the same weights on the same sequences:
-of each sequence $i$ of a batch
+A metric that masks tokens gives a model inputs out of distribution, and this alone may change the answer.
+Here the same models are trained again, from the same initial weights on the same sequences. In each sequence
+$i$ of a batch
 
     a share u_i ~ U(0, 1) of its tokens, in half of the sequences; none in the others
 
-is hidden as keys, for every query in all layers, and all others keep their positions: what the operator
-*mask* does. The first token is never hidden, so that every query has one to look at. Targets stay what they
-are; a model that misses the source of one learns how probable it is without. Training is `LONGER`.
+is hidden as keys, for every query in all layers, and all others keep their positions, as with the operator
+*mask*. The first token is never hidden, so that every query can attend to a token. Targets stay the same: a
+model that lacks a target's source learns the target's probability without it. Training is `LONGER`.
 
 Source:
     Hooker et al. 2019, *A Benchmark for Interpretability Methods in Deep Neural Networks* (ROAR): retrain, so
-    that what is removed is no more than missing. There, per measure and share; here once, for all of them.
+    that removed tokens are in distribution. There, once per measure and share; here once for all of them.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ RETRAINED = tuple(
     for name in RECORDED_SETTINGS
     if SETTINGS[name].runs is not None and not name.endswith(", supervised")
 )
-"""The settings whose models can be trained so: those of programs are not trained, and where attention is
-supervised, a hidden key would have to be looked at."""
+"""The settings whose models can be trained with hidden keys: compiled models are not trained, and supervised
+heads would have to attend to a hidden key."""
 
 
 @dataclass(frozen=True)
 class Hidden(Batch):
-    """A batch whose mask has gaps: it says where its tokens stand, which a model would else count anew."""
+    """A batch whose mask has gaps; it passes positions, which models otherwise count without gaps."""
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """What a model is called with, by name."""
+        """The model's keyword arguments."""
         places = torch.arange(self.input_ids.shape[1], device=self.input_ids.device)
         return super().inputs | {"position_ids": places.expand_as(self.input_ids)}
 
 
 @dataclass(frozen=True)
 class WithKeysHidden:
-    """The same batches with some of their keys hidden; a function of the step alone."""
+    """The same batches with some of their keys hidden; a batch depends only on the seed and the step."""
 
     batch_at: Callable[[int], Batch]
     seed: int
@@ -73,7 +73,7 @@ class WithKeysHidden:
 
 @dataclass(frozen=True)
 class KeysHidden(Setting):
-    """A setting whose models were trained with keys hidden; questions to them are those of the setting."""
+    """A setting whose models were trained with hidden keys; its questions are those of the original."""
 
     def _trained(self, p: Any, chapter: Chapter, seed: int) -> Any:
         setup = chapter.setup(self._run(chapter, seed))
@@ -91,5 +91,5 @@ class KeysHidden(Setting):
 
 
 def keys_hidden(setting: str) -> KeysHidden:
-    """The setting of this name with models that were trained with keys hidden."""
+    """The setting of this name with models that were trained with hidden keys."""
     return KeysHidden(**vars(SETTINGS[setting]))

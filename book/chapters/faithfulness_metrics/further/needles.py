@@ -1,19 +1,18 @@
-"""Metrics on a language model that nobody compiled: what is known is where the needle stands, and no more.
+"""Metrics on a pretrained language model, whose ground truth is only the position of the needle.
 
-Two kinds of prompt, of which `book.chapters.generative` has more:
+There are two kinds of prompts; `book.chapters.generative` has more:
 
     a fact among four    The code of Mia is 5. The code of Omar is 8. ... Q: What is the code of Omar? A: The
                          code of Omar is                                                          8
     one of two names     My friend is Olga and my name is Luigi. I am from                        Italy
 
-The needle is one token, the value in the fact that is asked for or the name that decides, so that taking the
-first token away can take all of it. All prompts of a kind have the same words at the same places and as many
-tokens, but for values and names, so that "the token of the same place in another prompt" is a value for a
-value and a name for a name. A metric that replaces tokens can say nothing of what never varies: the same
-word stands there again.
+The needle is one token, the value in the queried fact or the deciding name, so that removing a single token
+can remove all of it. All prompts of a kind have the same length and the same words at the same places, except
+values and names. So the token at the same place in another prompt is a value for a value and a name for a
+name. A metric that replaces tokens cannot test words that are the same in all prompts.
 
-A prompt counts if its answer hinges on what was exchanged: the right answer is likelier than the foil, and in
-the counterfactual the foil is the likelier one.
+A prompt counts if its answer depends on the exchanged tokens: the right answer is more probable than the
+foil, and in the counterfactual the foil is more probable.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ from book.chapters.generative.names import MOST, items
 FACT, NAME = "a fact among four", "one of two names"
 
 FACTS, DRAWN = 4, 600
-"""In a prompt, and of how many prompts those of one form are taken."""
+"""Facts in a prompt, and the number of prompts that are drawn, of which those of one form are used."""
 
 COSTLY = (
     "flow",
@@ -53,13 +52,13 @@ COSTLY = (
     "KernelSHAP",
     "ReAGent",
 )
-"""Measures that take more than about sixty passes of such a model and prompt: they are left out."""
+"""Measures that are left out, since they need more than about sixty passes of the model per prompt."""
 
 MEASURES = tuple(name for name in METHODS if name not in COSTLY)
 
 METRICS = (EXPECTED, MASKING, TODAY)
-"""The metric that was confirmed (told how many sources there are or not: here there is one), the same with
-the token masked, and the usual one."""
+"""The selected metric (with one source, the oracle metric is the same), the same with the token masked, and
+the standard metric."""
 
 PREDICTED = (
     Prediction(
@@ -90,21 +89,21 @@ def name_questions(tokenizer: Any) -> Iterator[Question]:
 
 
 def of_one_form(questions: Iterable[Question]) -> list[Question]:
-    """Those that have as many tokens, and as many of the truth, as most of them."""
+    """The questions with the most frequent number of tokens and of sources."""
     every = [(len(each.ids), int(each.truth.sum()), each) for each in questions]
     ((form, _),) = Counter(each[:2] for each in every).most_common(1)
     return [each for *found, each in every if tuple(found) == form]
 
 
 def hinging(case: Case) -> Bool[np.ndarray, " item"]:
-    """Where the likelier of answer and foil is another one in the counterfactual."""
+    """The questions whose answer is more probable than the foil, and less probable in the counterfactual."""
     both = np.stack([case.candidates, np.zeros_like(case.candidates)], 1)
     whole, exchanged = case.answers("resample", "margin", both).T
     return (whole > 0) & (exchanged < 0)
 
 
 def cases(p: Any) -> dict[str, Case]:
-    """The language model with prompts of every kind whose answer hinges on the needle."""
+    """The language model with prompts of every kind whose answer depends on the needle."""
     chapter: Any = chapter_with("generative_rollout", p.models)
     found = dict[str, Case]()
     model, tokenizer = language_model(chapter.model, p.device)
@@ -122,7 +121,7 @@ def cases(p: Any) -> dict[str, Case]:
 
 
 def rated(p: Any) -> list[Rated]:
-    """What `METRICS` say of `MEASURES`, by kind of prompt."""
+    """The numbers of `MEASURES` by `METRICS`, for each kind of prompt."""
     return [
         rate(
             kind,

@@ -1,20 +1,20 @@
-r"""ROAR: take away what a measure names first, train the model again, and see how far the answer is lost.
+r"""ROAR: remove the token that a measure ranks first, train the model again, and count the lost answers.
 
-Of every sequence, those of training too, the one candidate that a measure puts first is taken away: a symbol
-that stands nowhere else is put in its place. The better the measure, the more of the answers should be lost.
-Three metrics differ in the model that is asked then:
+In every sequence, also in training, the candidate that a measure ranks first is removed: a symbol that occurs
+nowhere else replaces it. The better the measure, the more answers should be lost. Three metrics differ in the
+model that is tested on these sequences:
 
-    as it was           the model itself, which has never met that symbol
-    ROAR                trained again with this measure's tokens taken away: one model per measure
-    random places       trained again once, with as many taken away at random places: one model for all
+    as it was           the original model, which was never trained with that symbol
+    ROAR                trained again with this measure's tokens removed: one model per measure
+    random places       trained again once, with tokens removed at random places: one model for all measures
 
-What ROAR takes away can tell what it was: a model that counts, and is trained with one of the counted symbols
-missing from every sequence, learns to add one. At random places nothing can be learned of what a measure
-would have named.
+Under ROAR the place of a removed token can reveal the token: a model that counts, and is trained with one of
+the counted symbols missing from every sequence, learns to add one. Random places reveal nothing about the
+tokens that a measure ranks first.
 
-All three are protocols, as `book.chapters.faithfulness_metrics.measures` has them: they train on three of
-four questions and are tested on the others, so that their numbers of the former are NaN. Models are trained
-from the weights that they have, for `STEPS` steps, on the one answer that is asked for.
+All three are protocols as in `book.chapters.faithfulness_metrics.measures`. They train on three of four
+questions and test on the others, so their numbers for the training questions are NaN. Training continues from
+the model's weights for `STEPS` steps, on the one answer of each question.
 
 References:
     Hooker et al. 2019, *A Benchmark for Interpretability Methods in Deep Neural Networks*: remove and retrain
@@ -57,7 +57,7 @@ from book.chapters.faithfulness_metrics.perturbation import Case
 AS_IT_WAS, ROAR, RANDOM = "as it was", "ROAR", "random places"
 
 ASKED = ("reverse", "sort", "hist, supervised")
-"""Settings whose models are trained again in seconds: one source, one that is found by its rank, several."""
+"""Settings whose models train in seconds, with one source, one source found by its rank, several sources."""
 
 MEASURES = (
     "raw attention, last layer",
@@ -69,7 +69,7 @@ MEASURES = (
 )
 
 QUESTIONS, LENGTH, TESTED = 4000, 12, 4
-"""Sequences and their symbols; every `TESTED`th is tested on, and never trained on."""
+"""The number of sequences, their length, and the interval of test sequences (every `TESTED`th)."""
 
 STEPS, BATCH, RATE = 300, 128, 1e-3
 
@@ -90,7 +90,7 @@ PREDICTED = (
 
 @dataclass(frozen=True)
 class Drawn:
-    """Batches of rows that are drawn anew at every step; a function of the step alone."""
+    """Batches of rows that are drawn anew at every step; a batch depends only on the seed and the step."""
 
     rows: Batch
     seed: int
@@ -106,12 +106,12 @@ def _rows(batch: Batch, rows: Tensor) -> Batch:
 
 
 def tested(n: int) -> Bool[Tensor, " item"]:
-    """Which of so many questions a model is tested on."""
+    """A mask of the test questions among `n` questions."""
     return torch.arange(n) % TESTED == 0
 
 
 def without(case: Case, taken: Bool[np.ndarray, "item token"]) -> Batch:
-    """The questions with some tokens taken away, as batches of which one answer is asked for."""
+    """The questions with the tokens `taken` removed, as one batch with one target per question."""
     q = case.questions
     targets = torch.full_like(q.input_ids, IGNORE)
     targets[torch.arange(len(q)), q.query] = q.target
@@ -119,7 +119,7 @@ def without(case: Case, taken: Bool[np.ndarray, "item token"]) -> Batch:
 
 
 def trained_again(case: Case, batch: Batch) -> nn.Module:
-    """The case's model, trained on those of the questions that it is not tested on."""
+    """The case's model, trained further on the questions that are not for testing."""
     model = copy.deepcopy(case.model)
     plan = Plan(
         steps=STEPS,
@@ -135,7 +135,7 @@ def trained_again(case: Case, batch: Batch) -> nn.Module:
 
 @torch.no_grad()
 def lost(model: nn.Module, batch: Batch) -> Numbers:
-    """1 where the answer is wrong, 0 where it is right; NaN where the model may be trained on it."""
+    """1 where the answer is wrong, 0 where it is right, and NaN for the training questions."""
     device, asked = next(model.parameters()).device, batch.target_ids != IGNORE
     found = model(**batch.to(device).inputs).logits.argmax(-1).cpu()
     wrong = (found[asked] != batch.target_ids[asked]).double()
@@ -146,7 +146,7 @@ Again = Callable[[Case, Batch], nn.Module]
 
 
 def _rated_by(choose: Callable[[Case, Scores], Again]) -> Protocol:
-    """The protocol that asks the model chosen for every measure, with its first token taken away."""
+    """The protocol that removes each measure's first token and tests the model that `choose` returns."""
 
     def protocol(case: Case, scores: Scores) -> Numbers:
         model_for, once = choose(case, scores), np.ones((len(scores), 1), dtype=int)
@@ -173,7 +173,7 @@ METRICS: dict[str, Protocol] = {
 
 
 def questions_of(p: Any, name: str, n: int = QUESTIONS) -> list[Question]:
-    """Questions about sequences of one length, which models of every seed are asked."""
+    """Questions about sequences of one length, the same for models of every seed."""
     chapter = SETTINGS[name].chapter(p)
     lang, length = chapter.lang(name.removesuffix(", supervised")), min(LENGTH, chapter.length)
     drawn = lang.sequences(n, split="test", min_length=length, max_length=length)
@@ -181,7 +181,7 @@ def questions_of(p: Any, name: str, n: int = QUESTIONS) -> list[Question]:
 
 
 def rated(p: Any, names: Iterable[str] = ASKED, n: int = QUESTIONS) -> list[Rated]:
-    """What the three metrics say of `MEASURES` and of the ladder, of every model."""
+    """The numbers of `MEASURES` and of the ladder by the three metrics, for every model."""
     found = []
     for name in names:
         asked = questions_of(p, name, n)
@@ -195,6 +195,6 @@ def rated(p: Any, names: Iterable[str] = ASKED, n: int = QUESTIONS) -> list[Rate
 
 
 def within_bounds(lost: pd.DataFrame) -> pd.DataFrame:
-    """The table by measure, its intervals within what a share can be; plausibility may be below 0."""
+    """The table by measure, with intervals of shares cut at 0 and 1; plausibility may be below 0."""
     lowest = np.where(lost["judge"] == PLAUSIBILITY, -np.inf, 0.0)
     return lost.assign(low=lost["low"].clip(lower=lowest), high=lost["high"].clip(upper=1.0))

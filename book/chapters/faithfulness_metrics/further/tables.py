@@ -1,8 +1,8 @@
-"""What is kept of the further experiments: numbers of metrics, of methods, and what predictions became.
+"""Recorded tables of the further experiments: numbers of metrics and of methods, and results of predictions.
 
-Questions of one model are drawn again together (the bootstrap). If a metric asks only some of them (ROAR asks
-those that nothing was trained on), its numbers are of these, and those of the ground truth of all. Where
-there are several models of a setting, intervals are over these.
+The questions of one model are resampled together (bootstrap). If a metric has numbers for some questions only
+(ROAR for its test questions), it uses these, and the ground truth uses all. If a setting has several models,
+intervals are over models.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ from book.chapters.faithfulness_metrics.measures import (
 from book.chapters.faithfulness_metrics.tables import ESTIMATE, PART, widest
 
 TAU, BEFORE = "tau", "before the truth"
-"""Kendall's rank correlation with plausibility; the share of measures that are ranked before the truth, whose
-ties a coin breaks."""
+"""Kendall's rank correlation with plausibility; the share of measures that are ranked before the ground truth
+with randomly broken ties."""
 
 LOWEST = {TAU: -1.0, BEFORE: 0.0}
-"""What they can be at least; both are 1 at most, and no interval ends beyond."""
+"""The smallest possible value of each number; both are at most 1. Intervals are cut at these bounds."""
 
 FEWEST = 8
-"""Questions of a kind, below which none of a model is asked, and nothing learned from them."""
+"""The fewest questions of a kind for which a model is evaluated, or weights are learned."""
 
 TABLES = {
     "": ["setting", "judge", "number"],
     ", by measure": ["setting", "judge", "method"],
     ", expected": ["setting", "prediction"],
 }
-"""What is kept of a part, behind its name; and the columns that tell rows apart."""
+"""Suffix of a table's name, which follows the name of the part -> the columns that identify a row."""
 
 
 class Prediction(NamedTuple):
-    """A sentence that says that a model's `gain` is above 0, in some settings (all, if there are none)."""
+    """The prediction that a model's `gain` is above 0, in the named settings (in all, if none is named)."""
 
     words: str
     gain: Callable[[Rated], Statistic]
@@ -55,9 +55,9 @@ class Prediction(NamedTuple):
 
 
 def numbers(rated: Rated, metric: str) -> dict[str, Statistic]:
-    """`TAU` and `BEFORE` of a metric, of the mean over questions.
+    """`TAU` and `BEFORE` of a metric, computed from means over questions.
 
-    Questions drawn again add noise to both rankings, so that draws of tau lie below its value.
+    Resampling questions adds noise to both rankings, so bootstrap draws of tau tend to lie below its value.
     """
     names = [*rated.measures]
     measures = [m for m, name in enumerate(names) if name not in BESIDE]
@@ -71,12 +71,12 @@ def numbers(rated: Rated, metric: str) -> dict[str, Statistic]:
 
 
 def by_metric(number: str, first: str, second: str) -> Callable[[Rated], Statistic]:
-    """How much more a number is by the first metric than by the second."""
+    """A function that returns a model's difference of `number` between the first and the second metric."""
     return lambda rated: _less(*(numbers(rated, each)[number] for each in (first, second)))
 
 
 def by_measure(metric: str, first: str, second: str) -> Callable[[Rated], Statistic]:
-    """How much more a metric says of the first measure than of the second."""
+    """A function that returns a model's difference by `metric` between the first and the second measure."""
 
     def gain(rated: Rated) -> Statistic:
         means = resampled_means(rated.numbers[metric])
@@ -92,7 +92,7 @@ def _less(first: Statistic, second: Statistic) -> Statistic:
 def part_tables(
     part: str, models: Sequence[Rated], predictions: Sequence[Prediction]
 ) -> dict[str, pd.DataFrame]:
-    """What is recorded of a part; see `TABLES`."""
+    """The tables to record of a part; see `TABLES`."""
     rows: dict[str, list[tuple]] = {name: [] for name in TABLES}
     of_metrics, of_measures, expected = rows.values()
     for each in models:
@@ -119,7 +119,7 @@ def part_tables(
 
 
 def recorded_tables(rows: pd.DataFrame, part: str) -> list[pd.DataFrame]:
-    """`part_tables` again, of the chapter's records; of predictions also what `came out`."""
+    """The inverse of `part_tables` from the chapter's records; predictions have a column `came out`."""
     metrics, measures, expected = (part_table(rows, part + name, texts) for name, texts in TABLES.items())
     metrics["low"] = metrics["low"].clip(lower=metrics["number"].map(LOWEST))
     metrics["high"] = metrics["high"].clip(upper=1.0)
@@ -139,7 +139,7 @@ def _with_verdicts(expected: pd.DataFrame) -> pd.DataFrame:
 
 
 def part_table(rows: pd.DataFrame, part: str, texts: Sequence[str]) -> pd.DataFrame:
-    """The table of `part_rows` again, of the record that asked the most settings of those that have it."""
+    """One table of `part_rows`, from the record with the most settings among those that contain it."""
     columns = [*texts, "usual", *ESTIMATE]
     if rows.empty or not (of_part := rows["metric"].str.startswith(f"{PART} {part}: ")).any():
         return pd.DataFrame(columns=columns)

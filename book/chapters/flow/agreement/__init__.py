@@ -1,4 +1,4 @@
-"""Subject-verb agreement: is the verb to come a singular or a plural one?
+"""Subject-verb agreement: is the next verb singular or plural?
 
 The task on which rollout and flow were introduced (Abnar and Zuidema 2020): a model reads a sentence up to
 its verb, and has to find the subject among nouns of the other number. Two examples (subjects are in capitals

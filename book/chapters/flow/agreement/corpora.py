@@ -1,9 +1,9 @@
 """Sentences with a verb whose number is known, as people wrote them.
 
-*Linzen*: sentences of the English Wikipedia with 0 to 4 attractors (Linzen, Dupoux and Goldberg 2016), those
-that Gulordava et al. 2018 kept: a test set of theirs, of which models are trained here on a part, for want of
-the many more sentences of the original. *Gulordava*: original sentences, and others of the same pattern
-whose words were exchanged for ones that make no sense (*generated*).
+*Linzen*: sentences of the English Wikipedia with 0 to 4 attractors (Linzen, Dupoux and Goldberg 2016). They
+are the test set that Gulordava et al. 2018 kept; models here are trained on a part of it, in place of the
+much larger training set of the original. *Gulordava*: original sentences, and sentences of the same pattern
+whose words were replaced so that they make no sense (*generated*).
 
 A folder holds `linzen_verb_number_filtered.tsv` (columns `number`, `n_attractors`, `verb_index`, `sentence`)
 and `gulordava_english_nonce.tsv` (`number`, `type`, `n_attractors`, `prefix`), or the same with `.gz`.
@@ -57,7 +57,7 @@ def linzen(folder: str | Path | None = None, cache: str | Path | None = None) ->
 
 
 def gulordava(folder: str | Path | None = None) -> dict[str, list[Sentence]]:
-    """The sentences of Gulordava et al.: "original", and "generated" ones; none where no file is at hand."""
+    """The sentences of Gulordava et al., "original" and "generated"; empty if there is no file."""
     place = _folder(GULORDAVA, folder)
     if place is None:
         return {}

@@ -1,4 +1,4 @@
-"""A sentence up to the word that is asked for, and how a model reads it."""
+"""A sentence up to the verb whose number is predicted, and its encoding for a model."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from attnlib.generators.tokenizer import BOS, PAD, UNK
 
 @dataclass(frozen=True)
 class Sentence:
-    """Words up to the verb, and a class to tell from them.
+    """Words up to the verb, and the class to predict from them.
 
     Attributes:
-        label: 1 if the verb is a plural one, 0 if it is not; of other tasks, the class.
+        label: 1 if the verb is plural, 0 if it is singular; in other tasks, the class.
         attractors: nouns of the other number between the subject and the verb.
-        subject: the place of the subject's noun among the words; None where nobody has said.
+        subject: the index of the subject's noun among the words; None where it is unknown.
     """
 
     words: tuple[str, ...]
@@ -40,12 +40,12 @@ class Sentence:
 
 
 ENDINGS = ("ing", "ed", "ly", "ss", "us", "s", "")
-"""What is left of a rare word, the first of these that fits. (Linzen et al. left its part of speech, which
-also says whether a noun is a plural one.)"""
+"""A rare word is replaced by the first of these endings that fits. (Linzen et al. replaced it by its part of
+speech, which also reveals a noun's number.)"""
 
 
 def without_rare(words: Sequence[str], known: Container[str]) -> list[str]:
-    """The words, with those that are not known as their ending: "zithers" as "<...s>"."""
+    """The words, with unknown ones replaced by their ending: "zithers" by "<...s>"."""
     return [
         word if word in known else f"<...{next(end for end in ENDINGS if word.endswith(end))}>"
         for word in words
@@ -53,7 +53,7 @@ def without_rare(words: Sequence[str], known: Container[str]) -> list[str]:
 
 
 def vocabulary_of(sentences: Sequence[Sentence], more_than: int = 2) -> Vocabulary:
-    """The words that occur more than `more_than` times, and the endings of the rest that do."""
+    """The words that occur more than `more_than` times, and the endings of other words that do."""
     known = Vocabulary.of([each.words for each in sentences], more_than)
     rare = Counter(
         word for each in sentences for word in without_rare(each.words, known.ids) if word not in known.ids
@@ -63,10 +63,10 @@ def vocabulary_of(sentences: Sequence[Sentence], more_than: int = 2) -> Vocabula
 
 @dataclass(frozen=True)
 class SentenceTask:
-    """Sentences as a model reads them: `<bos>`, which stands for the sentence (CLS), and the words.
+    """Encodes sentences for a model: `<bos>`, which stands for the whole sentence (CLS), and the words.
 
     Attributes:
-        at_end: predict at the last word in place of `<bos>`, as a model has to that does not look ahead.
+        at_end: predict at the last word instead of `<bos>`, as a causal model has to.
     """
 
     vocabulary: Vocabulary
@@ -74,7 +74,7 @@ class SentenceTask:
 
     @property
     def blank(self) -> int:
-        """The id that a word is blanked with."""
+        """The id that replaces a word in occlusion."""
         return self.vocabulary.ids[UNK]
 
     def length(self, sentence: Sentence) -> int:
@@ -125,13 +125,13 @@ class SentenceTask:
         return at
 
     def words(self, batch: Batch) -> Bool[Tensor, "batch token"]:
-        """Where the words of a batch are: all but padding and `<bos>`."""
+        """Which tokens of a batch are words: all but padding and `<bos>`."""
         return batch.attention_mask & (batch.input_ids != self.vocabulary.ids[BOS])
 
     def known(self, batch: Batch) -> Bool[Tensor, "batch token"]:
-        """Words that the model knows, and that can therefore be blanked."""
+        """Which tokens are words in the vocabulary, which can be replaced by `<unk>`."""
         return self.words(batch) & (batch.input_ids != self.blank)
 
     def _encode(self, words: Sequence[str]) -> list[int]:
         known = self.vocabulary.ids
-        return self.vocabulary.encode(without_rare(words, known))[:-1]  # there is no end: a verb is to come
+        return self.vocabulary.encode(without_rare(words, known))[:-1]  # without the end: a verb follows

@@ -1,4 +1,4 @@
-"""Sentences up to their verb, from a small grammar: the subject, and with it the answer, is known.
+"""Sentences up to their verb, from a small grammar in which the subject, and so the answer, is known.
 
     sentence  = [preposition noun-phrase ","] subject modifier* [adverb]
     subject   = noun-phrase
@@ -7,8 +7,8 @@
 
 Determiners, adjectives and verbs (all in the past tense) are the same for one and for many, so the subject's
 noun is the only word that tells the verb's number. An *attractor* is a noun of the other number between the
-subject and the verb; it is why the nearest noun is a bad guess. Because some sentences begin with a phrase of
-their own, the first noun is one, too.
+subject and the verb; it makes the nearest noun a bad guess. Some sentences begin with a separate phrase,
+so the first noun is a bad guess, too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NOUNS = (
 """All of them have a regular plural."""
 
 INVENTED = 0.15
-"""How often a noun is made up of syllables: too rare to be known, it teaches what the ending says."""
+"""The share of nouns invented from syllables: too rare for the vocabulary, they teach the endings."""
 
 DETERMINERS = ("the", "my", "our", "their", "your", "some")
 ADJECTIVES = tuple("old small famous quiet broken green heavy young strange new tall lost".split())  # noqa: SIM905
@@ -39,11 +39,11 @@ ATTRACTORS = (0.35, 0.3, 0.2, 0.1, 0.05)
 """How often a sentence has 0, 1, ... attractors."""
 
 FRONTED, DESCRIBED, ADVERB, SAME = 0.3, 0.25, 0.3, 0.3
-"""How often: a phrase in front; an adjective with a noun; an adverb; a modifier of the subject's number."""
+"""Probabilities of a phrase in front, an adjective, an adverb, and a modifier of the subject's number."""
 
 
 def templates(n: int, seed: int = 0) -> list[Sentence]:
-    """Sentences that all differ, with the place of their subject."""
+    """Draw `n` different sentences, with the index of their subject."""
     if n < 1:
         raise ValueError(f"n should be at least 1; got {n}")
     rng, found = np.random.default_rng([seed, n]), dict[tuple[str, ...], Sentence]()

@@ -1,4 +1,4 @@
-"""Sentences as a Hugging Face text classifier reads them."""
+"""Sentences encoded for a Hugging Face text classifier."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from book.chapters.flow.agreement.sentences import Sentence
 
 @dataclass(frozen=True)
 class TokenizedTask:
-    """Sentences in a tokenizer's own words, with its special tokens; the class is read off the first (CLS).
+    """Encodes sentences with a tokenizer and its special tokens; the first token (CLS) predicts the class.
 
-    A word may be several tokens; each of them is blanked, and ranked, by itself, as in the original.
+    A word may be several tokens; each token is replaced and ranked separately, as in the original.
     """
 
     tokenizer: Any
@@ -27,7 +27,7 @@ class TokenizedTask:
 
     @property
     def blank(self) -> int:
-        """The id that a token is blanked with: the mask's, or that of the unknown."""
+        """The id that replaces a token: that of the mask, or of the unknown token."""
         found = [self.tokenizer.mask_token_id, self.tokenizer.unk_token_id]
         ids = [each for each in found if each is not None]
         if not ids:
@@ -57,7 +57,7 @@ class TokenizedTask:
         return [self.batch(sentences[part]) for part in chunks(len(sentences), batch_size)]
 
     def known(self, batch: Batch) -> Bool[Tensor, "batch token"]:
-        """Tokens that can be blanked: all but padding and special ones."""
+        """Which tokens can be replaced: all but padding and special tokens."""
         special = torch.tensor(self.tokenizer.all_special_ids, device=batch.input_ids.device)
         return batch.attention_mask & ~torch.isin(batch.input_ids, special)
 

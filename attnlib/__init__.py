@@ -5,10 +5,10 @@ Seven functions, each imported at its first use::
     load_language_model      download and verify a small language model and its tokenizer
     rollout_of               attention rollout: which tokens each token's state comes from, in one pass
     generate_with_rollout    generate text, with the words of the prompt that each new word came from
-    attributions             a score for each token of a prompt, by any of 27 measures
+    attributions             a score of each token for one prediction, by any of 27 measures
     language                 a RASP language: its samples, and the attention of its program's heads
     look                     one HTML page that shows where a model's words came from: `attnlib look`
-    benchmark                your attribution method against ground truth: `attnlib benchmark`
+    benchmark                test your attribution method against ground truth: `attnlib benchmark`
 
 Its packages, from the bottom up; each imports only from those before it::
 

@@ -12,7 +12,7 @@ from itertools import pairwise, takewhile
 from typing import Any
 
 NEIGHBOURS = 8
-"""The number of preceding tokens that a token is decoded with."""
+"""The least number of preceding tokens, if there are as many, that a token is decoded with."""
 
 UNFINISHED = "\ufffd"
 """The character that decoders write for bytes of an incomplete character."""

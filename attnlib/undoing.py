@@ -17,7 +17,7 @@ P = ParamSpec("P")
 
 
 class _Scope(_GeneratorContextManager):
-    """The context manager of a generator, which always runs the generator to its end."""
+    """The context manager of a generator, which always closes the generator, so that its `finally` runs."""
 
     def __enter__(self) -> Any:
         try:

@@ -56,7 +56,7 @@ def plain_sort_by_freq(text: str) -> tuple[list, list]:
 
 
 def plain_dyck2(text: str) -> tuple[list, list]:
-    """Outputs, by a stack, of a balanced sequence as long as the text, which is drawn here, too."""
+    """Draw a balanced sequence as long as the text, and compute its outputs with a stack."""
     grown, opened, outputs, broken = list[str](), list[str](), list[str](), False
     while len(grown) < len(text):
         pair = random.random() < 0.7 and len(grown) + 2 <= len(text)
@@ -87,7 +87,7 @@ def vectorised(lang: Language) -> None:
 
 
 def original(folder: Path, name: str) -> Way:
-    """The original's training data, which are drawn when they are indexed."""
+    """The call to time: indexing the original's training data, which draws them."""
     sys.path.insert(0, str(folder))
     from Minilangs import minilangs  # type: ignore[import-not-found]
 

@@ -194,7 +194,7 @@ def generation_work(method: str, n: int, device: str) -> Callable[[], Any]:
 
 
 def flow_work(method: str, quick: bool) -> tuple[Callable[[], Any], float]:
-    """The call to time, maximum flow over 6 layers of 32 tokens, and the factor from its pairs to all."""
+    """The call to time (maximum flow, 6 layers of 32 tokens), and the ratio of all pairs to its pairs."""
     scores = 2 * torch.randn(6, 4, 32, 32, generator=torch.Generator().manual_seed(0))
     if "causal" in method:
         scores = scores.masked_fill(torch.ones(32, 32, dtype=torch.bool).triu(1), -torch.inf)

@@ -35,7 +35,7 @@ class Anatomy(NamedTuple):
     """One layer; symbols as in the module's docstring.
 
     Attributes:
-        weight: of the projection from the heads' outputs to `o`.
+        weight: the weight of the projection from the heads' outputs to `o`.
         on_attention: `N'`.
         on_sum: `N`.
         on_output: `M`.
@@ -62,7 +62,7 @@ class Anatomy(NamedTuple):
 
 
 class Names(NamedTuple):
-    """What a Hugging Face layer calls its modules."""
+    """The names of the modules of a Hugging Face layer."""
 
     attention: str
     projection: str
@@ -128,7 +128,7 @@ def _hugging_face(layer: Any, attention: Any) -> Anatomy:
 def _matrix(
     layer: nn.Module, out: Any
 ) -> tuple[Float[Tensor, "head_channel width"], Float[Tensor, " width"] | None]:
-    """The output projection's weight and bias; if offloaded or quantised, from its output at unit vectors."""
+    """The output projection (weight, bias); if offloaded or quantised, from outputs at 0 and unit vectors."""
     transposed = type(out).__name__ == "Conv1D"  # of transformers.pytorch_utils
     if not (transposed or isinstance(out, nn.Linear)):
         raise ValueError(

@@ -159,7 +159,7 @@ def mean_rolled(attention: Attention, query: int) -> Scores:
 
 
 def over_null(attention: Attention, query: int, sink: Sequence[int] | None = None) -> Scores:
-    """Rollout divided by that of uniform causal attention, for causal models; see `rollout.null_ratio`."""
+    """Rollout over that of uniform attention, of causal models only; see `attnlib.rollout.null_ratio`."""
     found = rolled(attention, query, sink)
     if bool(attention.triu(1).any()):
         raise ValueError("The null model looks at earlier tokens only, and this model at later ones, too.")

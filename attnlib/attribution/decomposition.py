@@ -64,7 +64,7 @@ ATTENTION_ROOM = 2**22
 """How many elements of `[head query key]` are processed at a time."""
 
 Rows = Callable[[LayerParts, Float[Tensor, "batch head query key"], slice], Float[Tensor, "batch query key"]]
-"""A function that gives what queries got from each key, from a layer, their `A_h`, and their positions."""
+"""A function of a layer, the `A_h` of some queries and their positions: the rows of `C`, not normalised."""
 
 Weights = Float[Tensor, "batch head query key"]
 Vectors = Float[Tensor, "key batch query width"]
@@ -233,7 +233,7 @@ def _near_of_keys(layer: LayerParts, weights: Weights, queries: slice) -> Float[
         return (whole.abs().sum(-1, keepdim=True) - distance).clamp_(min=0)
 
     found = _of_keys(layer, weights, layer.through_norm, queries, near)
-    found *= weights.abs().amax(1) > 0  # exactly 0, without rounding, where nothing is looked at
+    found *= weights.abs().amax(1) > 0  # no rounding errors at keys that get no attention
     return found
 
 

@@ -86,7 +86,7 @@ gradient_norm.of_text = partial(_slopes, read=_size)  # type: ignore[attr-define
 
 
 @measure
-@torch.inference_mode(False)  # in which nothing could be differentiated
+@torch.inference_mode(False)  # inference mode rules out differentiation
 def integrated_gradients(
     model: nn.Module,
     prompts: Prompts,
@@ -115,7 +115,7 @@ def integrated_gradients(
     )
     nodes, weights = (1 + nodes) / 2, weights / 2  # from [-1, 1] to [0, 1]
     mean = torch.zeros_like(away, dtype=exact)
-    points = torch.arange(steps * count, device=away.device)  # of the lines of all prompts
+    points = torch.arange(steps * count, device=away.device)  # on the lines of all prompts, step by step
     for some in points.split(batch_size):
         step, row = some // count, some % count
         point = (start + nodes[step, None, None] * away[row]).to(away.dtype).requires_grad_()

@@ -62,7 +62,7 @@ def learned_heads(
             answer changes with their tokens.
         ablations: the number of random halves, at least 2: weights are fitted to how their answers differ.
         penalty: `r`, as a share of the mean over heads of the summed squares of their sums `1_S . A_i`.
-        seed: of the halves.
+        seed: the seed of the random halves.
 
     Returns:
         A measure like those of `METHODS`, with signed scores. `method.weights` are the weights.

@@ -2,8 +2,8 @@ r"""Layer-wise relevance propagation through transformers, as gradient x embeddi
 
 Relevance starts as the explained logit and is handed back from each operation's output to its inputs, so that
 it is shared out, not created. In a linear map `y = W x + b`, input `i` gets what it contributed, `R_i = x_i
-sum_j W_ji R_j / y_j`: with `R = x g` that is the chain rule, `g_i = sum_j W_ji g_j`. Every other operation is
-treated as linear, by a rule of its own:
+sum_j W_ji R_j / y_j`: with `R = x g` that is the chain rule, `g_i = sum_j W_ji g_j`. The following
+operations are treated as linear, each by a rule of its own:
 
     norm              y = w (x - mean x) / c + b, with c, the deviation or root mean square, a constant
     activation        y = c x, with c = f(x) / x a constant

@@ -7,7 +7,7 @@ With `x_i` the input of a layer at token `i`, `A_h` the attention of head `h` (a
 
 where `L_i` is the norm behind attention, made linear, in models that have one: a norm is `N(u) = s(u) g *
 (u - mean(u)) + b` (without the mean in RMSNorm), and with its factor `s(u)` held constant, all but `b` is
-linear in `u`. Without such a norm, `L_i` is the identity. `c_i` is the sum of the biases, from no token.
+linear in `u`. Without such a norm, `L_i` is the identity. `c_i` is the part that no token brings: biases.
 
 `L_i` is a number for each token, `s_i`, times a map `G` that is the same for all tokens. So `G(v_h W_O_h)` is
 computed once per key, and `s_i` multiplies rows of attention.

@@ -1,6 +1,6 @@
-"""What measures assume about a model, tested once for every model on a short text before it is explained.
+"""What measures assume about a model; each assumption is tested once per model, on a short text.
 
-A measure that changes what a model computes, or how that is differentiated, relies on such a promise: that a
+A measure that changes what a model computes, or how that is differentiated, relies on a promise: that a
 hidden token is really hidden, say, or that the model reads a token by its embedding alone. Architectures that
 break a promise are found by the effect on their outputs, not by their names.
 """

@@ -14,8 +14,8 @@ is the predicted token `y` whose score is explained, `foil` another one `z` that
 Without a target it is the model's own prediction. Without a foil, AttnLRP, LRP and ALTI-Logit explain the
 target's logit in place of `s`, and ContextCite its log odds. Measures that only watch attention ignore the
 target and the foil. `counterfactual` is a prompt of the same length: each of its tokens might have stood in
-place of the prompt's token at that position. Only measures that put one in place of the other need it; all
-others ignore it.
+place of the prompt's token at that position. Only measures that put its tokens or their vectors into the
+prompt need it; all others ignore it.
 
 Scores of padding are 0, and so are those of tokens that the query cannot see.
 

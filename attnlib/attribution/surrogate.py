@@ -122,13 +122,13 @@ def answers(
     *,
     batch_size: int = 32,
 ) -> Float[Tensor, "batch variant"]:
-    """`v(S)` of every prompt: `of` its logits, for each row `S` of `kept`, a subset of the places `seen`."""
+    """`v(S)` of each prompt, read from logits by `of`, for each row `S` of `kept`, a subset of `seen`."""
     stop = max([*seen, prompts.query]) + 1
     ids = prompts.ids[:, :stop]
     gone = torch.zeros(len(kept), stop, dtype=torch.bool, device=ids.device)
     gone[:, seen] = torch.from_numpy(~kept).to(ids.device)
     texts = torch.stack([ids[0], ids[0].roll(1)])
-    with alone(), evaluating(model):  # some models choose where to look, but in long texts only
+    with alone(), evaluating(model):  # at this length: some models choose where to look in long texts only
         if message := hides_nothing_else(model, texts):
             raise ValueError(message)
 
@@ -172,7 +172,7 @@ def sparse(kept: Kept, v: Float[np.ndarray, " variant"], penalty: float) -> Floa
         return np.zeros(kept.shape[1])  # the answers differ by rounding only
     from sklearn.linear_model import Lasso  # type: ignore[import-untyped]
 
-    lasso = Lasso(alpha=penalty, tol=1e-8, max_iter=100_000, random_state=0)  # None moves numpy's own
+    lasso = Lasso(alpha=penalty, tol=1e-8, max_iter=100_000, random_state=0)  # None would use numpy's
     lasso.fit((kept - kept.mean(0)) / scale, (v - v.mean()) / v.std())
     return lasso.coef_ * v.std() / scale
 

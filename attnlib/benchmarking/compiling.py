@@ -13,8 +13,8 @@ subtracted from keys and values, so that no variable of this token is selected o
 the attention sink of queries that select no key, and it makes counting possible: if $c$ selected keys and the
 start token have equal scores, the start token gets the attention $1 / (c + 1)$.
 
-**A head** gives a selected key a score higher by `SHARPNESS`; if it copies the first or the last of several
-selected keys, each next key in that order differs by `STEP`.
+**A head** gives selected keys scores that are higher by `SHARPNESS` or more. If it copies the first or the
+last of several selected keys, scores also rise by `STEP` from key to key in that direction.
 **A lookup** has a hidden unit for each pair of values, $\max(0, \frac43 (u + v) - \frac53)$: 1 for that pair
 and 0 for all others, with a margin to the kink of the ReLU. **A count** is a sum of step functions of the
 attention on the start token; the feed-forward block that reads this attention erases its channel.
@@ -36,7 +36,7 @@ from attnlib.benchmarking.programs import COPY, COUNT, ONE_KEY, Program
 from attnlib.models.transformer import Layer, Transformer, TransformerConfig
 
 SHARPNESS = 24.0
-"""How much higher the score of a selected key is than that of another key; e^-24 is 4e-11."""
+"""How much higher, at least, the score of a selected key is than that of another; e^-24 is 4e-11."""
 
 STEP = 14.0
 """The difference between the scores of neighbouring keys, if the first or last selected one is copied."""
@@ -48,7 +48,7 @@ HEIGHT = 128.0
 """The constant C: the two constant channels hold C and -C."""
 
 CHECKED = 2_048
-"""The number of random inputs on which a compiled program must be right at all tokens."""
+"""The number of random inputs on which a compiled program must be right at all tokens but the first."""
 
 _BALANCE, _JUNK = 16, 12
 _NOISE = 1.5

@@ -1,4 +1,4 @@
-r"""The cost of an attribution method, beside one forward pass of the same model on the same prompt.
+r"""The cost of an attribution method, compared with one forward pass of the same model on the same prompt.
 
 `passes`
     floating-point operations of matrix products, divided by those of a forward pass: equal on any machine.
@@ -7,7 +7,7 @@ r"""The cost of an attribution method, beside one forward pass of the same model
     processor time of the method divided by that of a forward pass: each is the median over repetitions. The
     two alternate, so that a machine that slows down slows both.
 `megabytes`
-    the largest memory of all tensors at once, without the model and the prompt.
+    peak memory of all tensors, without the model and the prompt; the first row is that of a forward pass.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ ENOUGH = 2.0
 
 _CPU = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 _CPU_BACKWARD = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
-_FLOPS: dict[Any, Callable[..., int]] = dict(flop_registry) | {  # it lacks attention on the CPU
+_FLOPS: dict[Any, Callable[..., int]] = dict(flop_registry) | {  # the registry lacks attention on CPUs
     _CPU: shape_wrapper(lambda query, key, value, *_, **__: sdpa_flop_count(query, key, value)),
     _CPU_BACKWARD: shape_wrapper(
         lambda grad, query, key, value, *_, **__: sdpa_backward_flop_count(grad, query, key, value)
@@ -64,9 +64,9 @@ def cost_table(
     counterfactual: Int64[Tensor, "1 token"] | None = None,
     repetitions: int = 5,
 ) -> pd.DataFrame:
-    """The cost of every method on one prompt, at its last position; NaN if it raises a ValueError.
+    """The cost of every method on one prompt, at its last position; NaN for one that raises a ValueError.
 
-    Columns `method`, `passes`, `seconds`, `megabytes` (see the module's docstring) and `note`.
+    Columns `method`, `passes`, `seconds`, `megabytes` (see the module's docstring) and `note` (the error).
     """
     asked: dict[str, Any] = {"query": input_ids.shape[1] - 1}
     if counterfactual is not None:

@@ -42,7 +42,7 @@ REFERENCES = ("rollout", "gradient norm")
 """Methods that a new method is compared with, beside the best of the others."""
 
 SHOWN = 5
-"""How many programs the page shows where the method is furthest ahead of the best other one, or behind."""
+"""How many programs the page shows at either end: furthest ahead of the best other method, and behind."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Result:
         name: the method's name.
         seeds: seeds of the requested programs; `programs` counts those with scores.
         rows: a score per program, for the method and the others (`attnlib.benchmarking.scoring.rows_of`).
-        passes: prompts on which the method called the model, per question.
+        passes: forward passes of the model per question; a batch counts as one for each of its rows.
     """
 
     name: str

@@ -49,8 +49,8 @@ def learned(
     """A transformer in float64, trained on a program's outputs at all tokens; None if it learns too little.
 
     The transformer is pre-norm, with as many layers as the program and four heads in each; `positions` is its
-    position encoding (`TransformerConfig`). It learns too little if fewer than `RIGHT` of its outputs at the
-    program's queries are right, on `UNSEEN` unseen inputs. With a `folder`, training can be resumed.
+    position encoding (`TransformerConfig`). It learns too little if the share of right outputs at the
+    program's queries, on `UNSEEN` unseen inputs, is below `RIGHT`. With a `folder`, training can be resumed.
     """
     config = TransformerConfig(
         program.alphabet + 1,

@@ -211,7 +211,7 @@ class _Drawing:
         return relation
 
     def _lookup(self, layer: int) -> Variable | None:
-        """A random table of two variables known before the feed-forward block, so no lookups of its layer."""
+        """A random table of two variables, no lookups or counts of this layer; None without two of them."""
         variables = self.made.variables
 
         def fits(each: Variable) -> bool:

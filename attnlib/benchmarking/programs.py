@@ -16,8 +16,8 @@ Token 0 is the beginning of the sequence: no head selects it, and it selects not
   values and the selectors' own arguments were computed;
 * **causes**: the tokens at which another symbol, with the rest unchanged, changes the output.
 
-A token that was not selected, but would have been with another symbol, is a cause that was not read. A token
-that was read is no cause if every other symbol there gives the same output.
+A token that was not selected, but would have been with another symbol, may be a cause that was not read. A
+token that was read is no cause if every other symbol there gives the same output.
 """
 
 from __future__ import annotations

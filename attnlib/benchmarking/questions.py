@@ -29,7 +29,7 @@ from attnlib.models.transformer import Transformer
 from attnlib.stats.plausibility import average_precision, average_precision_by_chance
 
 QUESTIONS = 8
-"""The most questions about a program."""
+"""The largest number of questions about a program."""
 
 FEWEST = 3
 """The fewest questions: a program with fewer is left out."""
@@ -100,7 +100,7 @@ def questions_of(program: Program) -> Questions | None:
 def ask(
     model: Transformer, questions: Questions, methods: dict[str, Method]
 ) -> dict[str, Float[np.ndarray, "question token"]]:
-    """The scores of methods for each question's target against its foil; equal queries share a batch."""
+    """Methods' scores for each question's target against its foil; a query's questions share a batch."""
     found = {name: np.full(questions.ids.shape, np.nan) for name in methods}
     for query in questions.query.unique().tolist():
         rows = (questions.query == query).nonzero()[:, 0]

@@ -54,7 +54,7 @@ SEED = 0
 
 
 def asked(seed: int, disguise: Disguise | None = None) -> tuple[Transformer, Questions] | None:
-    """The transformer and the questions of a program; None if questions are too few or it is inexact."""
+    """A program's transformer and questions; None for too few questions or an inexact transformer."""
     program = draw(seed)
     questions = questions_of(program)
     if questions is None:
@@ -105,7 +105,7 @@ def _rows(seed: int, name: str, scores: np.ndarray, questions: Questions) -> Ite
 def features(seeds: Iterable[int]) -> pd.DataFrame:
     """The features of programs, a row per seed.
 
-    Columns are `seed`, `layers` (equal to the heads on the longest chain to the output), `counts`, `copies`
+    Columns are `seed`, `layers` (as many as heads on the longest chain to the output), `counts`, `copies`
     and `lookups` (variables that the output is computed from), `distractors` (heads that the output does not
     depend on), `causal`, `length`, `alphabet`, and the fields of `Disguise`.
     """
@@ -195,7 +195,7 @@ def _p(difference: np.ndarray) -> float:
 
 
 class Checked:
-    """A method whose results are checked; `passes` counts the prompts with which it calls the model."""
+    """A method whose results are checked; `passes` counts the rows that the model is called with."""
 
     def __init__(self, method: Method, name: str) -> None:
         self.__signature__ = inspect.signature(method)  # whether it takes a counterfactual

@@ -27,7 +27,7 @@ REFUSALS = (ValueError, ModelUnavailable, CheckpointError, OSError)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command; progress and errors go to stderr, the path of the page or the scores to stdout.
+    """Runs a command; progress and errors go to stderr, scores and the path of a written file to stdout.
 
     Args:
         arguments: the command line without the program's name; by default the shell's.

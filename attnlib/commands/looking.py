@@ -116,7 +116,7 @@ class Seen:
         return place
 
     def _repr_mimebundle_(self, **how: Any) -> Any:
-        """The explorer, where a cell of a notebook ends with it."""
+        """The explorer's output, for a notebook cell that ends with this object."""
         return self.explorer._repr_mimebundle_(**how)
 
 
@@ -134,9 +134,9 @@ def look(
     """Show which tokens the words of a model depend on, for one prompt.
 
     Args:
-        name: of a language model, as `load_language_model` takes it; `chapter/name` of a model that came
-            with the book (`attnlib.models.stored.stored_model`); or a checkpoint of an attnlib `Transformer`,
-            the file or the folder of its training.
+        name: a language model, as in `load_language_model`; `chapter/name`, a model that came with the book
+            (`attnlib.models.stored.stored_model`); or a checkpoint of an attnlib `Transformer`, as its file
+            or its training folder.
         prompt: the prompt's text; for a checkpoint, which has no tokenizer, its token ids ("3 1 4").
         method: a name of `ONE_PROMPT`; by default AttnLRP beside rollout, or where the model does not allow
             AttnLRP, the next of `FIRST`; for a prompt of more than `LONGEST` tokens, rollout alone.
@@ -226,13 +226,13 @@ def _first(model: Any, prompt: Int[Tensor, " prompt"]) -> tuple[str, str]:
 
 
 def _greedy(unused: list[str]) -> str:
-    """A sentence that the text was written greedily, with the model's generation settings left unused."""
+    """A clause that says that decoding was greedy, and names the model's settings that were not used."""
     wrote = "it wrote the likeliest token each time"
     return f"{wrote}; its own settings for writing were not used ({', '.join(unused)})" if unused else wrote
 
 
 def check_one_way(model: Any, input_ids: Int[Tensor, "1 prompt"]) -> None:
-    """Raise a ValueError for a model whose first token attends to the second, or with logits not finite.
+    """Raise a ValueError if logits at the first token depend on the second, or are not finite.
 
     Encoders such as BERT can be loaded as causal language models, and then give meaningless logits.
     """
@@ -295,7 +295,7 @@ def _measured(
 
     def ask(label: str, scores: dict[str, Tensor], predicted: str, alone: bool = False) -> None:
         moved = {name: score.detach().float().cpu() for name, score in scores.items()}
-        among = torch.stack([*moved.values()]).isfinite().all(0)  # not the token that predicts, for some
+        among = torch.stack([*moved.values()]).isfinite().all(0)  # NaN: the token that predicts
         n = len(among)
         if alone and n > 1:
             among[-1] = False

@@ -141,7 +141,7 @@ class NeedleGenerator:
         return self._tokenised(text, facts, about[0], answer)
 
     def exchanged(self, sample: NeedleSample, rng: np.random.Generator) -> NeedleSample | None:
-        """The counterfactual sample in which the fact in question and another fact have swapped values.
+        """The counterfactual sample: the fact that the question is about swaps values with another fact.
 
         The answer becomes the other fact's value and begins with another token; the prompt's number of tokens
         stays the same. The result is `None` if no fact gives such a prompt.

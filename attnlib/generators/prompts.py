@@ -79,7 +79,7 @@ def _without_end(text: str, tokenizer: Any, **how: bool) -> Int64[Tensor, "1 tok
 def _in_a_chat(text: str, tokenizer: Any, **told: Any) -> Any:
     """A user's message in the model's chat template ("default" if several), up to the answer's beginning.
 
-    A template is code that comes with the model, and may raise any exception.
+    A template is code that comes with the model. Any exception that it raises becomes a `ValueError`.
     """
     template = tokenizer.chat_template
     if isinstance(template, dict) and "default" not in template:

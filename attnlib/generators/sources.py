@@ -238,8 +238,8 @@ def split_in_three(
     """Train, validation and test rows in random order; missing splits are drawn from the other rows.
 
     `tables` come from `without_copies`; rows of "all" have no split yet. For a missing test or validation
-    split, `shares` gives the number of rows to draw from so many. Remaining rows for which `same` equals that
-    of a drawn row are left out, and counted in `about`.
+    split, `shares[split](n)` rows are drawn from the `n` others. Remaining rows for which `same` equals that
+    of a drawn row are left out, and counted in `about`. A split without rows raises `ValueError`.
     """
     rest = [split for split in ("train", "all") if split in tables]
     parts = {split: _shuffled(tables[split], rng) for split in tables if split not in rest}

@@ -25,8 +25,8 @@ def generate_answers(model: nn.Module, batches: Iterable[Batch], *, progress: bo
 
     A sample's prompt ends at the first position that has a target. The model generates as many tokens as the
     right answer has (including an end-of-sequence token, if that is a target), each from its own tokens so
-    far. Apart from ties, an answer is right as a whole here exactly if it is in `evaluate_rows`. Accuracies
-    per token differ, since a wrong token can make later ones wrong.
+    far. Apart from ties, an answer is right as a whole exactly if `evaluate_rows` predicts all its tokens
+    right. Accuracies per token differ, since a wrong token can make later ones wrong.
 
     Args:
         model: as in `evaluate_rows`. Hugging Face models generate with their own `generate`; prompts of a
@@ -101,7 +101,7 @@ def _generate(
     config = GenerationConfig(
         max_new_tokens=new, do_sample=False, num_beams=1, repetition_penalty=1.0, pad_token_id=0
     )
-    plain = copy.copy(model)  # shares weights; else the model's own settings would fill in None
+    plain = copy.copy(model)  # shares weights; the model's own settings would replace None
     plain.generation_config = config
     return plain.generate(ids, attention_mask=real.long())[:, ids.shape[1] :]
 

@@ -118,7 +118,7 @@ S = TypeVar("S", bound="Saved")
 
 
 MOST_POSITIONS = 2**17
-"""The largest `max_length` accepted from a file, however few weights the file has (it may need none)."""
+"""A `max_length` up to this is accepted from a file with few weights (positions may need none)."""
 
 
 class Saved(nn.Module):
@@ -150,7 +150,7 @@ class Saved(nn.Module):
 
     @classmethod
     def built(cls: type[S], path: str | Path, weights: dict[str, torch.Tensor], header: dict[str, Any]) -> S:
-        """The model that a file describes; settings that do not fit the tensors raise before allocation."""
+        """The model of a file; a `CheckpointError`, before allocation, if settings do not fit the tensors."""
         try:
             _check_sizes(cls, header["config"], weights)
             kinds = {weight.dtype for weight in weights.values() if weight.is_floating_point()}

@@ -122,7 +122,7 @@ class CausalSizes:
             )
             model = AutoModelForCausalLM.from_config(config, attn_implementation="eager")
             causal = is_causal(model)
-        except Exception as error:  # whatever an architecture makes of sizes it was not meant for
+        except Exception as error:  # architectures refuse sizes by errors of any kind
             raise ValueError(
                 f"{architecture} cannot be built with {self} ({type(error).__name__}: {error}); "
                 'try "llama", "gpt2" or "transformer"'
@@ -182,7 +182,7 @@ def reads_ahead(
 
     In some models (mixtures of experts), another last token changes the rounding at other tokens. A
     difference no larger than rounding is therefore checked by the gradient with respect to the output of
-    `embedding`, which is exactly 0 if the last token is not read. Without `embedding`, any difference counts.
+    `embedding`, which is exactly 0 if the last token is not read. Without `embedding`, it counts.
     """
     last = input_ids[:, -1:]
     other = torch.cat([input_ids[:, :-1], (last == 0).to(last)], 1)  # 0 in its place, or 1 if it is 0

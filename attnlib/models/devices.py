@@ -44,7 +44,7 @@ def _there() -> Iterator[str]:
 def device_of(model: nn.Module) -> torch.device | None:
     """The device where a model expects its tokens: that of its embedding, or else of its first weights.
 
-    If the weights are offloaded, this is the device that they are moved to when needed. None if no weights.
+    If the weights are offloaded, this is the device to which they are moved for use. None without weights.
     """
     embedding = getattr(model, "get_input_embeddings", lambda: None)
     try:

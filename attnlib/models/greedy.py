@@ -13,7 +13,7 @@ from typing import Any
 from attnlib.models.attention.forward import embedded_by
 
 _NO_DECODING = ("eos_token_id", "bos_token_id", "pad_token_id", "use_cache", "transformers_version")
-"""Generation settings that do not affect which token is chosen (as do none that begin `_` or `output_`)."""
+"""Generation settings that do not affect which token is chosen, like those named `_...` or `output_...`."""
 
 
 def end_tokens(model: Any, tokenizer: Any) -> list[int]:

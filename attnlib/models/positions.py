@@ -31,7 +31,7 @@ def sinusoids(length: int, width: int) -> Float[Tensor, "length width"]:
 def angles(
     places: Int64[Tensor, "#batch token"], channels: int
 ) -> Float[Tensor, "#batch 1 token {channels//2}"]:
-    r"""The rotation angle of channel pair $i$ at position $p$: $p\,\theta_i$, $\theta_i = 10000^{-2i/c}$."""
+    r"""The angle of pair $i$ of $c$ channels at position $p$: $p\,\theta_i$, $\theta_i = 10000^{-2i/c}$."""
     pair = torch.arange(0, channels, 2, device=places.device).float()
     return places[:, None, :, None].float() * (1.0 / BASE ** (pair / channels))
 

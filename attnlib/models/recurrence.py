@@ -59,7 +59,7 @@ def _rows(ids: Ids, vocabulary: int) -> Int64[Tensor, "token model_batch"]:
 
 
 def _by_model(states: States, dtype: torch.dtype) -> States:
-    """An empty tensor of the same shape, contiguous per model, so that sums over tokens need no copy."""
+    """A new tensor of the shape of `states`, contiguous per model, so that sums over tokens need no copy."""
     tokens, models, *rest = states.shape
     return states.new_empty(models, tokens, *rest, dtype=dtype).transpose(0, 1)
 

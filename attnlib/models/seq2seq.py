@@ -34,7 +34,7 @@ class Seq2SeqConfig:
         vocabulary: how many ids the model reads and writes, both languages together; 0 is padding.
         hidden: size of a token's embedding and of every state.
         layers: number of layers of the encoder, and of the decoder.
-        dropout: probability of dropping a number of a state between layers in training.
+        dropout: probability of zeroing each element of a state between layers in training.
         context: how context and decoder state are combined: "added", or by a "feed-forward" layer (as in the
             authors' published runs).
         uniform: attend to all source tokens equally (beta's "uniform" model); nothing else changes.
@@ -239,7 +239,7 @@ def translation_scores(model: Seq2Seq, batches: Iterable[PairBatch]) -> dict[str
 
 
 LOOK = {"cpu": 1}
-"""Every how many steps to check if all sentences have ended (else 8, as GPUs have to wait for the answer)."""
+"""Steps between checks whether all sentences have ended; 8 on other devices, as a check waits for the GPU."""
 
 
 @torch.no_grad()

@@ -160,7 +160,7 @@ def _read(path: Path) -> StoredModel:
     try:
         own = {key: stored.pop(key) for key in ("chapter", "name", "held_out", "accuracy", "data")}
         found = StoredModel(model=model, task=task, provenance=stored, **own)
-        found.note  # noqa: B018 - reads what is said of its accuracy and provenance
+        found.note  # noqa: B018 - raises if accuracy or provenance lacks an entry
     except (KeyError, TypeError, ValueError) as error:
         raise refused(f"does not say what it should, in {error}") from error
     if (found.chapter, file_name(found.name)) != (path.parent.name, path.stem):

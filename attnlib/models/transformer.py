@@ -175,7 +175,7 @@ class Attention(nn.Module):
         need_weights: bool = False,
         angle: Float[Tensor, "#batch 1 token pair"] | None = None,
     ) -> tuple[Float[Tensor, "batch token width"], Float[Tensor, "batch head token token"] | None]:
-        """Attend; arguments and returns as in `attend`; `angle` is the rotation of rotary positions."""
+        """Attend among the tokens of `x`; `angle` rotates queries and keys; all else is as in `attend`."""
         q, k, v = self.qkv(x).unflatten(-1, (3, self.n_heads, -1)).permute(2, 0, 3, 1, 4)
         if angle is not None:
             q, k = turned(q, angle), turned(k, angle)

@@ -28,7 +28,7 @@ from attnlib.plots.words import courses, listed
 from attnlib.plots.words import plain as spoken
 
 IN_A_ROW = 3
-"""The most wide panels side by side; more panels are narrow, in several rows."""
+"""The most panels of a figure with a single row; more panels are lower, in rows of `ACROSS`."""
 
 SHARES = (-0.03, 1.03)
 """The limits of an axis of shares, which leave lines at 0 and 1 visible."""

@@ -36,7 +36,7 @@ _FAMILIES = re.compile(r"(?<=font-family: )'DejaVu Sans'[^;\"]*")
 _FAMILY = "'DejaVu Sans', Verdana, sans-serif"
 """The fonts of text in SVG: the one used for the layout, and an equally wide one of other systems."""
 
-_DPI = 192  # of rasterized parts, such as heat maps
+_DPI = 192  # the resolution of rasterized parts, such as heat maps
 
 
 class Drawing(Captioned):

@@ -165,7 +165,7 @@ def _to_its_largest(
     norm = PowerNorm(0.5, vmin=0, vmax=float(values.max()) or 1.0)
     how: dict[str, Any] = {"norm": norm, "cmap": weights(), "rasterized": True, "cbar": bool(scale)}
     if scale:
-        inch = 1 / (cell[0] * values.shape[1])  # of the map's width
+        inch = 1 / (cell[0] * values.shape[1])  # in widths of the map
         how |= {"cbar_ax": axis.inset_axes((1 + 0.12 * inch, 0, 0.14 * inch, 1))}
     sns.heatmap(values, xticklabels=False, yticklabels=False, ax=axis, **how)
     if scale:  # as a title: along the scale, the label would be longer than some maps are high

@@ -23,7 +23,7 @@ COLUMN = 7.2
 """The width of a figure in inches: the book's column of text in a window of 1280 pixels."""
 
 POINTS = 9
-"""The size of all text in figures."""
+"""The size of text in figures."""
 
 _SCRIPTS = (
     *("Devanagari", "Bengali", "Gurmukhi", "Gujarati", "Tamil", "Telugu", "Kannada", "Malayalam", "Sinhala"),
@@ -38,7 +38,7 @@ FONTS = (
     *("Noto Serif Tibetan", "FreeSans", "Lohit Devanagari", "Kohinoor Devanagari", "Nirmala UI"),
     *("Leelawadee UI", "Ebrima", "Noto Emoji", "Segoe UI Emoji", "Symbola"),
 )
-"""The fonts in which a letter is looked for, in this order; those for other scripts are common on systems."""
+"""The fonts in which a letter is looked for, in this order; those for other scripts are often installed."""
 
 _theme: ContextVar[Theme] = ContextVar("theme", default="light")
 

@@ -79,5 +79,5 @@ def of_all(
     except CannotRead:  # a model that reads more than tokens (BLIP-2) cannot be tested on a text
         elsewhere = 0
     if elsewhere and "position_ids" in read_names(model) and "position_ids" not in each:
-        each["position_ids"] = torch.arange(read.shape[1], device=read.device)[None]  # in `generate`: from 0
+        each["position_ids"] = torch.arange(read.shape[1], device=read.device)[None]  # as `generate` does
     return inputs | each | ({"attention_mask": torch.ones_like(read)} if cached else {})

@@ -287,9 +287,9 @@ def check_rows(
     expected: list[float],
     first: int,
 ) -> None:
-    """A `ValueError` for attention that is not finite, and a warning for rows that do not sum to 1.
+    """Raise a `ValueError` for attention that is not finite, and warn of rows with a wrong sum.
 
-    Layers are counted from `first`, rows are expected to sum to `expected`.
+    `total` has the sums of rows, which should be `expected` in each layer; layers count from `first`.
     """
     if not total.numel():
         return

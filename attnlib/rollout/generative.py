@@ -88,7 +88,7 @@ class GenerativeRollout:
     beside: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        if self.sink is not None:  # from the start: generated tokens follow the prompt
+        if self.sink is not None:  # counted from the start, they stay right beside generated tokens
             object.__setattr__(self, "sink", tuple(int(place) % len(self.prompt) for place in self.sink))
 
     def of(

@@ -135,7 +135,7 @@ def _rows(
     rows, stop, seen = SimpleQueue[StreamedToken | BaseException | None](), Event(), 0
 
     def watch(input_ids: Tensor, scores: Any, **kwargs: Any) -> Tensor:
-        """A stopping criterion of `generate`, used to be called after every token."""
+        """A stopping criterion that hands on every token's row, and ends `generate` if the loop was left."""
         nonlocal seen
         check_layers(model, recursion.calls - seen)
         seen = recursion.calls

@@ -48,7 +48,7 @@ class Pass(NamedTuple):
 
 
 @plain_options
-@torch.inference_mode(False)  # in which `rows` could not be computed by gradients
+@torch.inference_mode(False)  # inference mode rules out gradients, by which `rows` are computed
 def rollout_of(
     model: nn.Module,
     input_ids: Int[Tensor, "batch token"] | None = None,

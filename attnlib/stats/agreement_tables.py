@@ -85,8 +85,8 @@ class Agreements:
     def chosen(self) -> dict[str, int]:
         """The indices of the chosen checkpoints.
 
-        `gold` is the gold run's most accurate checkpoint. Each other name, such as "alpha, beta_uf", is an
-        agreement, with the checkpoint of the run with uniform attention, or of the other seed, in it.
+        `gold` is the gold run's most accurate checkpoint. The other keys name agreements, such as "alpha,
+        beta_uf"; their checkpoint is that of the run with uniform attention, or of the other seed.
         """
         pairs = self.chosen_on.pairs().items()
         return {"gold": self.chosen_on.best} | {name: self.chosen_on.chosen(pair) for name, pair in pairs}
@@ -126,8 +126,8 @@ class Agreements:
             As `table`; n counts seeds, `value` is the mean over them, and intervals also resample rows. There
             is only one run with uniform attention, so intervals do not include the variation of its seed.
 
-            * `A(alpha, beta_uf)`, `A(delta, beta_uf)` and `xi*` compare a seed with a run that does not vary:
-              the interval is that of `over_seeds`.
+            * `A(alpha, beta_uf)`, `A(delta, beta_uf)` and `xi*` depend on no seed but the gold run's: the
+              interval is that of `over_seeds`.
             * `A(alpha, beta)`, the mean over all pairs in both directions, and `A_hat, expected` compare
               seeds with each other: the interval is that of `over_left_out`. Pairs share their runs, so that
               $k (k - 1)$ pairs tell no more than $k$ seeds. The interval of two seeds, one pair, is NaN.

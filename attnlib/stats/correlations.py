@@ -30,8 +30,8 @@ def rank_correlation(x: ArrayLike, y: ArrayLike, groups: Sequence[object] | None
             The bootstrap resamples items within their groups.
 
     Returns:
-        rho, its interval (NaN for fewer than `FEWEST` items, and if rho is the same in all resamples, as for
-        two equal orders), and the number of items in groups of 2 or more. rho is NaN if x or y is constant.
+        rho (NaN if x or y is constant in every group), its interval (NaN for fewer than `FEWEST` items, or if
+        all resamples have the same rho, as for equal orders), and the number of items in groups of 2 or more.
     """
     first, second = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     labels = np.zeros(len(first)) if groups is None else np.asarray([str(each) for each in groups])

@@ -79,7 +79,7 @@ def of_equals(
 
     $$[(1 - q)\,c + q\,a,\; (1 - q)\,c + q\,b], \qquad q = \frac{z^2}{n + z^2}$$
 
-    Where all are right, or none is, that is Wilson's interval of n in n, or of 0 in n.
+    If all numbers are 1, or all are 0, this is Wilson's interval of n in n, or of 0 in n.
 
     Args:
         value: $c$.

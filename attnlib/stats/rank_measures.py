@@ -21,7 +21,7 @@ Rows = Ragged | ArrayLike | Sequence[ArrayLike]
 PAIRWISE = 512
 """For rows up to this length, Kendall's tau compares all pairs of tokens at once; scipy does longer rows."""
 
-_CELLS = 2_000_000  # of a block's work arrays: they should stay in the processor's cache
+_CELLS = 2_000_000  # numbers in a block's work arrays, which should stay in the processor's cache
 
 
 def top_match(
@@ -205,7 +205,7 @@ def spearman_rows(x: Ragged, y: Ragged) -> Float[np.ndarray, "*checkpoint row"]:
     for rows, width in by_width(x.lengths, _CELLS):
         a, b = (scipy.stats.rankdata(each.padded(rows, width), axis=-1) for each in (x, y))
         a, b = (each - (width + 1) / 2 for each in (a, b))
-        with np.errstate(invalid="ignore"):  # 0 / 0 of a constant row is its NaN
+        with np.errstate(invalid="ignore"):  # 0 / 0: NaN for a constant row
             correlations[..., rows] = (a * b).sum(-1) / np.sqrt((a * a).sum(-1) * (b * b).sum(-1))
     correlations[..., x.nan_rows] = np.nan
     correlations[y.nan_rows] = np.nan
@@ -228,7 +228,7 @@ def _pairwise_tau(
         if len(tied):  # a pair that is not concordant need not be discordant
             excess[tied] = concordant[tied] - _count(_above(-ys[tied]) & above[tied])
             untied_y[tied] = _count(_above(ys[tied]))
-        with np.errstate(invalid="ignore"):  # 0 / 0 of a constant row is its NaN
+        with np.errstate(invalid="ignore"):  # 0 / 0: NaN for a constant row
             taus[checkpoint] = excess / np.sqrt(untied) / np.sqrt(untied_y)
     return np.clip(taus, -1, 1)
 

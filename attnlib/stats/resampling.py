@@ -50,7 +50,7 @@ def resampled_means(
     groups: Integer[np.ndarray, " row"] | None = None,
     seed: int = 0,
 ) -> Means:
-    """Means of columns without NaN, with the bootstrap over rows, or over `groups` of rows."""
+    """Means of the numbers of columns that are not NaN, bootstrapped over rows or whole `groups` of rows."""
     there = ~np.isnan(values)
     n = there.sum(0)
     check(len(values) and n.all(), "every mean must have a row with a value (constant scores have none)", n)

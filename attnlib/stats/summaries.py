@@ -41,7 +41,7 @@ def summarise(
             averaged within each unit. By default every row is a unit.
         whole: a column $w$, to compute $\sum_i v_i / \sum_i w_i$ over the units in place of the mean, such as
             right tokens of all tokens.
-        beside: columns whose means are added without an interval, such as a chance level on the same rows.
+        beside: columns whose means (over that of `whole`) are added without an interval, as a chance level.
         every: also show combinations of values that have no rows.
         at_least: the least number of units; where there are fewer, numbers are "not enough data".
         confidence: confidence level of the intervals.

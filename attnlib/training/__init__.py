@@ -1,4 +1,4 @@
-"""How models are trained: the loop, its plan, losses and scores, checkpoints, and what is kept."""
+"""Training of models: the loop, its plan, losses and scores, checkpoints, and the cache."""
 
 from attnlib.files import CheckpointError
 from attnlib.training.cache import trained

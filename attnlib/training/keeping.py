@@ -33,7 +33,7 @@ def load_own(path: Path, run: str | None, **expected: Any) -> tuple[dict[str, Te
 
 
 def kept(path: Path, whose: Mapping[str, Any], make: Callable[[], Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """The tensors of a file; made by `make` and saved if it is missing, damaged or not of `whose`."""
+    """The tensors of a file; made by `make` and saved if the file is missing, damaged or not of `whose`."""
     try:
         tensors, _ = load_own(path, **{"run": None, **whose})
         return tensors

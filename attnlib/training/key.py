@@ -193,7 +193,7 @@ class _Reading:
 
 
 def _of_model(model: nn.Module) -> list[Any]:
-    """What a model is hashed by: its weights, which of them are trained, and the state of its modules."""
+    """The hashed parts of a model: weights, which are trained, buffers, its modules' attributes and hooks."""
     learns = [(name, weight.requires_grad) for name, weight in model.named_parameters()]
     held = [(name, type(part), _held(part)) for name, part in model.named_modules()]
     return [held, learns, dict(model.state_dict()), dict(model.named_buffers())]
@@ -216,7 +216,7 @@ def _held(part: nn.Module) -> list[Any]:
 
 
 def _members(kind: type) -> list[Any]:
-    """What a class is hashed by: its base classes and its members, without those that Python generates."""
+    """The hashed parts of a class: its base classes and its members, without those that Python generates."""
     found: list[Any] = [*kind.__mro__[1:]]
     for name, member in vars(kind).items():
         inner: Any = member

@@ -29,7 +29,7 @@ Loss = Callable[[nn.Module, Any], Tensor | dict[str, Tensor]]
 
 @dataclass(frozen=True)
 class Event:
-    """What a hook sees, just after an update of the weights.
+    """The argument of a hook, which is called just after an update of the weights.
 
     Attributes:
         step: updates made so far: 1 after the first; 0 before it (see `also_before`).

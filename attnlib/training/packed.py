@@ -106,7 +106,7 @@ def packed_pass(
 class _ByGroup:
     """Replaces a model's attention function: attention of the packed tokens, one group after another.
 
-    Groups are split and concatenated, not sliced: the backward pass of a slice fills a tensor with zeros.
+    Groups are split and joined, not sliced: the backward pass of a slice fills a whole tensor with zeros.
     """
 
     def __init__(self, masks: list[Bool[Tensor, "_ _"]]) -> None:

@@ -32,8 +32,8 @@ Evaluation = Callable[[nn.Module], dict[str, float]]
 class Run:
     """The state of a training run between steps, and how it is saved and restored.
 
-    During training, `last.safetensors` holds the state and the best weights so far, in one file: after a kill
-    it is that of one evaluation as a whole. At the end, `best.safetensors` holds the best weights and the
+    During training, `last.safetensors` holds the state and the best weights so far, in one file, so that a
+    kill never leaves parts of two evaluations. At the end, `best.safetensors` holds the best weights and the
     history, and `last` is deleted. `evaluation` and `given_key` are `evaluate` and `key` of `fit`.
     """
 
@@ -230,7 +230,7 @@ class Run:
         write_atomically(self.folder / TABLE, self.history.table.to_csv(index=False).encode())
 
     def _state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """The state that the next step depends on, without the data: tensors, and a JSON-able rest."""
+        """The state that the next step depends on, without the data: tensors, and the rest as JSON values."""
         tensors = {f"model/{name}": weight for name, weight in self.model.state_dict().items()}
         state = self.optimizer.state_dict()
         for index, values in state["state"].items():

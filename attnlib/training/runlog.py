@@ -37,7 +37,7 @@ def locked(folder: Path) -> Iterator[None]:
             f"({error.strerror or error}). Name another folder (in ATTNLIB_CACHE, if it is the cache's)."
         ) from error
     try:
-        for leftover in folder.rglob("*.tmp"):  # of a run that was killed while it saved
+        for leftover in folder.rglob("*.tmp"):  # left by a run that was killed while it saved
             if not leftover.is_dir():
                 leftover.unlink()
         yield

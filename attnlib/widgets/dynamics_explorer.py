@@ -35,8 +35,8 @@ class DynamicsExplorer(ScoresOverTraining):
         shown: the scores shown at first, by name; None for all.
 
     The arguments from ``checkpoint`` on are traits too: set them from Python, or ``observe`` what the reader
-    chose. The recorded documents come first, then the typed ones. While no token is chosen, each row shows
-    the token with its largest score. ``error`` says what was wrong with the text typed last.
+    chose. The recorded documents come first, then the typed ones. Beside each row is the curve of the chosen
+    token, or if none is chosen, of the row's largest. ``error`` says what was wrong with the text typed last.
 
     Raises:
         ValueError: shapes that disagree, NaN, steps that do not grow, a curve or predictions of another

@@ -124,7 +124,7 @@ class Examples(Explorer):
 
 
 def strongest(default: str) -> Any:
-    """A trait for the value that the strongest colour stands for: "whole" or "shown"."""
+    """A trait for the value that the strongest colour stands for: "whole" or "shown", at first `default`."""
     said = "The strongest colour: of all there can be (whole), or the largest of what is shown (shown)."
     return traitlets.Enum(("whole", "shown"), default_value=default, help=said).tag(sync=True, addressed=True)
 

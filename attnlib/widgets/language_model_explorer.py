@@ -1,9 +1,9 @@
 """A language model in the page: type a prompt, and see which tokens each generated word drew on.
 
-The page computes the model itself (`attnlib.widgets.live`). The model's file comes from one of three places:
-the page itself; over http, the folder ``models`` of a built book; or, where a page was opened from disk, a
-file that the reader chooses. The page loads the file only at the reader's request. Rollout, attention and
-blank-out are those of `attnlib.rollout` and `attnlib.attribution`, up to the rounding of single precision.
+The page computes the model itself (`attnlib.widgets.live`). The model's file comes from the page itself,
+loaded at once except on phones; or, at the reader's request, over http from the folder ``models`` of a built
+book, or on a page opened from disk, from a file that the reader chooses. Rollout, attention and blank-out are
+those of `attnlib.rollout` and `attnlib.attribution`, up to the rounding of single precision.
 """
 
 from __future__ import annotations

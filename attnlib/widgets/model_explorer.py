@@ -1,4 +1,4 @@
-"""A model that runs in the page: type a text, and see its output, its attention, and the effect of a swap.
+"""A model that runs in the page: type a text, see its output and attention, and replace heads' attention.
 
 Weights are sent in the order of the state dict, in half precision where that loses nothing (stored models are
 rounded to it) and in single precision otherwise: the page computes with the same numbers as Python. They are

@@ -1,6 +1,6 @@
 """A Sphinx extension that corrects markup of Sphinx and the theme which screen readers cannot read.
 
-Six things are corrected in the finished pages, since code and templates of Sphinx and the theme fix them:
+Six things are corrected in the finished pages, as code and templates of Sphinx and the theme write them:
 
 * the arrows that fold the table of contents are named after the pages that they fold;
 * the lines of a long signature are no longer a list of definitions without terms;

@@ -72,7 +72,7 @@ def foreign(app: Sphinx, what: str, name: str, obj: object, skip: bool, options:
 
 
 def at_home(app: Sphinx, module: str, name: str) -> str | None:
-    """The module of an annotated type that reports `builtins`, which has no page: where it is defined."""
+    """The module that defines an annotated type, which itself reports `builtins`; `None` for other values."""
     value = getattr(sys.modules.get(module), name, None)
     return module if getattr(value, "__module__", None) == "builtins" else None
 

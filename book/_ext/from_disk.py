@@ -14,7 +14,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 
 NOTEBOOK, SAVED = re.compile(r'<a href="[^"]*\.ipynb" (?=target="_blank")'), r"\g<0>download "
-"""A link to a notebook, and its replacement, a download (not from disk: browsers open a tab there)."""
+"""A link to a notebook, and the same link as a download (from disk, browsers still open a tab)."""
 
 TEXTS = "texts.js"
 

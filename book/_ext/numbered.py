@@ -33,7 +33,7 @@ class TableFigure(nodes.figure):
 
 
 class TableCaption(nodes.caption):
-    """The caption above a table, which is closed before it; that of a picture stays open for a legend."""
+    """A table's caption, closed before the table; docutils keeps a picture's caption open for a legend."""
 
 
 class Said:

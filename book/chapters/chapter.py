@@ -1,8 +1,8 @@
-"""The base class of all chapters: parameters that are checked at once, models to train, and a record.
+"""The base class of all chapters: parameters that are checked first, models to train, and a record.
 
-The parameters cell of a chapter's notebook holds plain typed values, each with a comment. Names, types,
-defaults and descriptions of parameters are only there. `Chapter.from_notebook(globals())` reads them and
-the values that papermill injected. It stops with one message that names every problem: the given value,
+The parameters cell of a chapter's notebook holds plain typed values, each with a comment. Only this cell has
+the defaults and descriptions of parameters. `Chapter.from_notebook(globals())` reads the cell's values and
+those that papermill injected. It stops with one message that names every problem: the given value,
 the allowed values, and, for a misspelt name, the name that may have been meant.
 """
 
@@ -45,7 +45,7 @@ C = TypeVar("C", bound="Chapter")
 
 
 def _as_typed(kind: Any, value: Any) -> Any:
-    """A parameter as its type: papermill passes a bool, list or mapping as text, which is read as JSON."""
+    """The value in its parameter's type: papermill passes a bool, list or mapping as text, read as JSON."""
     kind = get_origin(kind) or kind
     if not isinstance(value, str) or kind not in (bool, list, dict):
         return value

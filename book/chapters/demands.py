@@ -63,7 +63,7 @@ def refuse_too_large(p: Any, memory: int | None = None) -> None:
 
 @contextmanager
 def unsaid() -> Iterator[None]:
-    """Silence warnings inside a `with` block, for parameters that are not about to run (those of records)."""
+    """Silence this module's warnings in a `with` block, for parameters that will not run (as of records)."""
     log.disabled = True
     try:
         yield

@@ -129,7 +129,7 @@ class DynamicsResults:
         return self.over_units.set_index("metric")["value"]["A_hat"]
 
     def rows(self) -> pd.DataFrame:
-        """The rows to record: `LEVELS`, `metric`, `value`, `low`, `high` and `n`; without infinite values."""
+        """The rows to record: `LEVELS`, `metric`, `value`, `low`, `high`, `n`; without values inf and NaN."""
         tables = self._named(self.measure, self.ways)
         here = self.measure, "test", "held out", self.UNIT, *self.BESIDE
         tables[here] = pd.concat([tables[here], at_steps(self.stages), *self._further()])
@@ -209,7 +209,7 @@ def over_training(
 
 
 def kept_scores(path: Path, whose: Mapping[str, Any], made: Callable[[], TokenScores]) -> TokenScores:
-    """Scores of a checkpoint from its file, or computed if the file is of another run or of other rows."""
+    """Scores of a checkpoint from its file; computed and saved if that is missing or not of `whose`."""
 
     def tensors() -> dict[str, Any]:
         return {name: value for name, value in vars(made()).items() if value is not None}

@@ -109,7 +109,7 @@ Amount = Annotated[float, _to(LARGEST_NUMBER)]
 """A number from 0 to `LARGEST_NUMBER`."""
 
 Share = Annotated[float, Field(ge=0, le=1)]
-"""A part of a whole."""
+"""A share from 0 to 1."""
 
 Rate = Annotated[float, Field(gt=0, le=1)]
 """A rate above 0 and at most 1, such as a learning rate."""
@@ -135,7 +135,7 @@ Seeds = Annotated[Different[Seed], Field(min_length=1)]
 SeveralSeeds = Annotated[Different[Seed], Field(min_length=2)]
 """The type of a parameter `seeds`, where runs of different seeds are compared with each other."""
 
-# Settings of an object that is constructed from its own settings, by their names.
+# Settings of a generator or of a stage, by their names: numbers, texts, or lists of these.
 Settings = dict[Text, Annotated[Any, AfterValidator(plain)]]
 
 Device = Annotated[str, AfterValidator(_there)]
@@ -143,7 +143,7 @@ Device = Annotated[str, AfterValidator(_there)]
 
 
 def refuse_heads(width: int, n_heads: int, of: str) -> None:
-    """Refuse a width that the number of heads does not divide."""
+    """Refuse a width that is odd, or that the number of heads does not divide."""
     if width % n_heads or width % 2:
         allowed = ", ".join(str(n) for n in range(1, 65) if width % n == 0)
         raise ValueError(

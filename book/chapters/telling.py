@@ -59,7 +59,7 @@ def _named(numbers: Any) -> Iterator[tuple[Any, tuple[Any, ...]]]:
 
 
 def _number(value: Any, unit: str) -> Any:
-    """A number as a Python number in its unit (NaN for `None`); words stay as they are."""
+    """A number as a Python number in its unit (NaN for `None` and `NOT_ENOUGH`); words stay as they are."""
     if value is None or isinstance(value, str):
         return float("nan") if value in (None, NOT_ENOUGH) else value
     value = value.item() if hasattr(value, "item") else value

@@ -10,7 +10,7 @@ MEMORIZED = 0.02
 
 
 def if_learned(right: float, chance: float, clause: str) -> str:
-    """The clause that ends a sentence, or a clause that the models have learned too little to show this."""
+    """`clause`, the end of a sentence; or a clause that says that the models have hardly learned anything."""
     if right > chance + LEARNED:
         return clause
     return f"the models have hardly learned anything ({100 * right:.0f} % right), so that this cannot be seen"

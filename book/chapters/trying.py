@@ -79,7 +79,7 @@ def texts_for(kept: StoredModel, text: str = "") -> list[str]:
 
 
 def text_for(kept: StoredModel, text: str = "") -> tuple[str, str]:
-    """A text that the model can read, and "": `text` if possible; otherwise another text, and why."""
+    """A text that the model can read (`text` if possible), and a sentence on why it is another, or ""."""
     own = texts_for(kept, text)[0]
     if not text or own == text:
         return own, ""

@@ -97,7 +97,7 @@ def needle_question() -> dict[str, dict[str, Any]]:
 
 
 def rank(kept: dict[str, Any], method: str) -> int:
-    """The rank of the fact's best-scored token among the other tokens, without the prompt's last one."""
+    """The rank of the fact's best-scored token among all but the prompt's last; ties count against it."""
     scores, fact = np.array(kept["scores"][method]), np.isin(np.arange(len(kept["tokens"]) - 1), kept["fact"])
     return 1 + int(((scores >= scores[fact].max()) & ~fact).sum())
 

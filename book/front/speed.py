@@ -30,7 +30,7 @@ SUMMARY = """\
 ```"""
 
 LONGEST_HEADS = 5 * 8
-"""Heads in all layers of the model in the table of the longest context; each has one attention matrix."""
+"""Heads in all layers of the model in the table of the longest context; each has a float32 matrix."""
 
 TIMES, BEFORE, MIB = "times the first", "before", "peak MiB"
 WORDS = "steps of the attention classifier, 10 to 30 words"

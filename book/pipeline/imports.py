@@ -42,7 +42,7 @@ def modules_reached(starts: Iterable[str] = (), source: str = "", house: Path = 
             continue
         seen.add(one)
         file, inner_file = file_of(one.module, house), file_of(inner, house)
-        elsewhere: list[Import] = []  # where the package takes the name from, which a module may share
+        elsewhere: list[Import] = []  # imports that give the package this name
         if one.name and file and _is_package(file):
             own = _of_file(file, one.module, file.stat().st_mtime_ns)
             taken = [each._replace(asked=one.asked) for each in own if each.name == one.name]

@@ -102,7 +102,7 @@ def read(executed: Path) -> nbformat.NotebookNode:
 
 
 def with_outputs(notebook: nbformat.NotebookNode, chapter: Path) -> nbformat.NotebookNode:
-    """A chapter's text with the code cells that a built book has run; raises if their code differs."""
+    """A chapter with code cells run by a built book; `NoChapterError` if there is none or code differs."""
     built = max(Path("build").glob(f"*/notebooks/{chapter.name}"), key=os.path.getmtime, default=None)
     if built is None:
         raise NoChapterError(f"{chapter} holds no outputs: run it first, by papermill or by `make book`")
@@ -126,7 +126,7 @@ def with_outputs(notebook: nbformat.NotebookNode, chapter: Path) -> nbformat.Not
 
 
 def chapter_of(notebook: nbformat.NotebookNode) -> str:
-    """The name of the chapter whose title a notebook has."""
+    """The name of the chapter whose title a notebook has; raises `NoChapterError` if there is none."""
     of_chapters = {
         title(nbformat.read(path, as_version=4)): path.stem for path in Path("notebooks").glob("*.ipynb")
     }

@@ -47,7 +47,7 @@ class AlgorithmicGenerator(ABC):
 
     Tokens are `head` + prompt + `middle` + answer + `tail`. `head` holds the beginning-of-sequence token (if
     the tokenizer has one), the instruction and the examples; `middle` is empty; `tail` is the end-of-sequence
-    token. In a chat, the tokenizer's template, with its own special tokens, adds to all three.
+    token (if `ENDS`). In a chat, the tokenizer's template replaces both special tokens and fills `middle`.
     `input_ids` are all tokens but the last; `target_ids` are all but the first, `IGNORE` before the answer.
 
     The task's texts are encoded character by character, as in the original, with any Hugging Face tokenizer

@@ -66,7 +66,7 @@ class FlipFlopGenerator(AlgorithmicGenerator):
         return self._write(np.stack([letters, chosen, bits], axis=2), lengths, rng.integers(0, registers))
 
     def _write(self, commands: np.ndarray, lengths: np.ndarray, read: np.ndarray) -> Texts:
-        """Texts of `commands` [text command 3], of which `lengths` count, and the registers to `read`."""
+        """Texts of the first `lengths` `commands` [text command 3], and of the registers to `read`."""
         n, most, _ = commands.shape
         letters, registers, bits = np.moveaxis(commands, 2, 0)
         number = np.arange(most)

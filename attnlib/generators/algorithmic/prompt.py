@@ -102,7 +102,7 @@ def _character_id(tokenizer: Any, character: str) -> int | str:
 
 
 def _stands_for(tokenizer: Any, index: int, character: str) -> bool:
-    """Whether the token decodes to the character and nothing else."""
+    """Whether the token adds the character, and nothing else, to the decoded text."""
     repeated = ([index] * n for n in (1, 2, 3))
     once, twice, thrice = (tokenizer.decode(ids, clean_up_tokenization_spaces=False) for ids in repeated)
     # The second condition is for whole-word tokenizers, which decode with spaces between tokens.

@@ -81,7 +81,7 @@ class Labels:
 
     Attributes:
         early_rows: number of rows evaluated before the first that predicts an answer's token.
-        skipped_keys: number of first characters of the question that are evaluated as reference keys only.
+        skipped_keys: number of the question's first characters that are evaluated only as reference keys.
     """
 
     early_rows: int = 0

@@ -23,7 +23,7 @@ class SuccessorGenerator(AlgorithmicGenerator):
         42 43 44 45
 
     The question is the first number and its space; the answer all the others. No end is predicted: the series
-    has none. So a text of one number would leave nothing to predict, and is refused.
+    has none. So a text of one number would leave nothing to predict: it raises `ValueError`.
 
     Reference: the query at the space before a number, and those at its digits, look at the number before,
     that space, and the digits written so far. Only the query that predicts the very last space has no

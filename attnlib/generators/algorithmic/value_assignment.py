@@ -16,7 +16,7 @@ SEPARATORS = " ="
 
 
 class ValueAssignmentGenerator(AlgorithmicGenerator):
-    """Translation by a table that stands in the question: every symbol, then its value.
+    """Translation by a table in the question: every symbol, then its value.
 
     ::
 
@@ -75,7 +75,7 @@ class ValueAssignmentGenerator(AlgorithmicGenerator):
     def _write(
         self, keys: np.ndarray, values: np.ndarray, sizes: np.ndarray, asked: np.ndarray, lengths: np.ndarray
     ) -> Texts:
-        """Texts of tables (`keys` and `values`, of which `sizes` count) and strings (indices `asked`)."""
+        """Texts of tables (the first `sizes` of `keys` and `values`) and strings (table indices `asked`)."""
         n, most = keys.shape
         space, equals = (np.full((n, 1), len(self.alphabet) - back, dtype=keys.dtype) for back in (2, 1))
         table = np.stack([keys, values], axis=2).reshape(n, 2 * most)

@@ -44,8 +44,8 @@ def read_files(folder: str | Path, task: Arithmetic) -> Splits:
 
     Raises:
         FileNotFoundError: a file is missing.
-        ValueError: a file is empty or identical to another; or a line is not a problem of the task, or its
-            answer is wrong or missing. The message names the file and the line.
+        ValueError: a file is empty, not UTF-8 text or identical to another; or a line is not a problem of the
+            task, or its answer is wrong or missing (the message names the file and the line).
     """
     found = {split: _read(Path(folder) / name, task) for split, name in _FILES.items()}
     for one, other in itertools.combinations(found, 2):

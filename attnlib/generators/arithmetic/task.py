@@ -99,7 +99,7 @@ class Arithmetic:
 
     @cached_property
     def tokenizer(self) -> transformers.PreTrainedTokenizerFast:
-        """One token per character, the same in every task: a model can answer another task's problems."""
+        """One token per character, the same in every task: a model can also read another task's problems."""
         return _tokenizer()
 
     @cached_property

@@ -13,9 +13,9 @@ A folder holds tab-separated files with a header line and no quotes, or CSV file
     furd/train.tsv, furd/test.tsv                       any other name: corpus("furd", folder="furd")
     reviews.csv                  sentiment  review      a single file: corpus("reviews", folder="reviews.csv")
 
-`corpus("planted")` makes documents like these, of words with known strengths (but longer ones, and without
-the capitals that mark keywords here). The sign of the strengths' sum is the label. *summer* and *wolf* are
-confounders: they correlate with the label, but do not decide it::
+`corpus("planted")` makes documents like these, but longer, of words with known strengths. (Only here are
+keywords in capitals.) The sign of the strengths' sum is the label. *summer* and *wolf* are confounders: they
+correlate with the label, but do not decide it::
 
     gonohu MOVING rahuba summer POOR mipuka        +3 -2 = +1: positive
     gonohu SLOW DATED wolf rahuba mipuka FINE      -1 -1 +2 = 0: drawn anew

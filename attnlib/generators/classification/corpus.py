@@ -55,7 +55,7 @@ class Corpus:
     about: dict[str, Any] = field(default_factory=dict)
 
     def encode(self, texts: Sequence[str], labels: Sequence[int], max_length: int | None = None) -> Documents:
-        """Texts of your own as documents of this corpus. Unknown words become `<unk>`."""
+        """Your own texts as documents; unknown words become `<unk>`; an empty text raises `ValueError`."""
         rows = zip(labels, texts, strict=True)
         return encode(self.vocabulary, [Row.of(*row) for row in rows], max_length)
 

@@ -102,7 +102,7 @@ class Documents(Ragged[DocumentBatch]):
         return [BOS, *split_words(self.texts[row])[: int(self.lengths[row]) - 2], EOS]
 
     def toward_label(self, values: Shaped[Tensor, " total"]) -> Shaped[Tensor, " total"]:
-        r"""$(2y - 1) v$: values $v$ of tokens in favour of class 1, turned towards the label $y$."""
+        r"""$(2y - 1) v$: each token's evidence $v$ for class 1 as evidence for its document's label $y$."""
         return values * (2 * self.labels - 1).repeat_interleave(self.lengths)
 
     # ---- batches -------------------------------------------------------------------------------------

@@ -38,8 +38,8 @@ class Planting:
     """Settings of `planted`, explained there. Wrong values raise a `ValueError` that says what is allowed.
 
     Attributes:
-        difficulty: with 0, all keywords of a document agree; with 1, each is equally likely to be of either
-            class.
+        difficulty: with 0, all keywords of a document agree; with 1, each draw is equally likely to be of
+            either class (but keywords whose sum has the wrong sign are drawn anew).
         confounding: with 0, confounders are independent of the label; with 1, they always agree with it.
         test_confounding: `confounding` of the test documents; `None`: as in the other splits.
         keywords: keywords per class; a multiple of 3, one third per strength.
@@ -132,7 +132,7 @@ def planted(
 def lexicon(planting: Planting | None = None) -> tuple[list[str], Float[np.ndarray, " word"]]:
     """The words of `planted`, and the strength of each.
 
-    First come keywords and confounders of class 0, then those of class 1, then fillers by frequency.
+    They are keywords and confounders of class 0, those of class 1, then fillers, the most frequent first.
     """
     planting = planting or Planting()
     made = ["".join(three) for three in itertools.product(SYLLABLES, repeat=3)]
@@ -209,8 +209,8 @@ def _keywords(
 def opposites(planting: Planting | None = None) -> dict[str, str]:
     """The keyword of the other class with the same strength, for every keyword.
 
-    If all keywords that are evidence for a document's label are replaced by these, the sum of strengths
-    changes its sign, and so the label changes.
+    If all keywords that are evidence for a document's label are replaced by their opposites, the sum of
+    strengths changes its sign, and so the label changes.
 
     Args:
         planting: the settings that determine the keywords; `Planting()` if left out.

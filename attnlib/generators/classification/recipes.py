@@ -29,7 +29,7 @@ from attnlib.generators.sources import (
 )
 
 MOST_TESTED = 4000
-"""The default largest number of validation and of test documents; the original's for testing."""
+"""The default largest number of validation and of test documents (the original's for its test set)."""
 
 Table = dict[str, list[str]]
 """The columns of a data set's file: its labels, by the name `label` or `stars`, then `text`."""
@@ -68,7 +68,7 @@ class Recipe:
         classes: the labels of class 0 and of class 1, as they are in the folder's or the hub's files.
         hub: the public source.
         names: names of the two classes.
-        differs: known or possible differences from the original's data, from the hub and from a folder.
+        differs: known or possible differences from the original's data: the hub's data, then a folder's.
     """
 
     title: str
@@ -169,17 +169,17 @@ def corpus(
     is no test set, a fifth of the documents, drawn at random, becomes it; where there is no validation set,
     a tenth of the training documents. Stars are made binary as 1-2 against 4-5.
 
-    Documents without words are left out. So are duplicates: documents with the same words as another, or that
-    a model cannot tell from one of another split (see `assemble`). Of these, one stays: in test, else in
-    validation, else in train. Test and validation documents are shuffled, since some files are sorted, and
-    then limited in number; the number of test documents does not change the other splits.
+    Documents without words are left out. Of documents with the same words, one stays. Documents that a model
+    cannot tell apart stay in one split only (see `assemble`): in test, else in validation, else in train.
+    Test and validation documents are shuffled, since some files are sorted, and then limited in number; the
+    number of test documents does not change the other splits.
 
     Args:
         name: one of `DATASETS`, in capitals or not; or "planted", made by `planted`; or, with `folder`, any.
         folder: the folder with the files, one with a subfolder of that name, or a single file. Without it,
             `$ATTNLIB_DATA/classification` is looked into, and else the public source is read.
         classes: labels of class 0 and class 1, needed where your own files have more than two labels;
-            documents with other labels are left out. By default, the two labels in order.
+            documents with other labels are left out. By default, a known set's, or the two labels in order.
         max_length: number of words after which a document is cut.
         train_documents: number of training documents to draw at random. Copies found among them are left out
             and not replaced. (From the public source, at most 200,000 documents of a split are read, drawn at

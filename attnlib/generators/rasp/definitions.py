@@ -173,7 +173,7 @@ SORT_BY_FREQ = Definition(
         (0, 0): Pattern(_same_symbol),
         (0, 1): Pattern(_same_symbol_before),
         (1, 0): Pattern(lambda s: select(rank := s.rank_by(*_by_frequency(s)), rank, operator.lt)),
-        # as in the original, half of this head's attention is on BOS; the same head of `sort` ignores BOS
+        # as in the original, half of this head's attention is on BOS; the last head of `sort` ignores BOS
         (2, 0): Pattern(lambda s: select(s.rank_by(*_by_frequency(s)), s.positions)),
     },
     paper_size=(3, 2),

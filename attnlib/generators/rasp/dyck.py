@@ -15,7 +15,7 @@ PAIRS = ("()", "{}", "[]", "<>", "\\/", "`'", "uv", "xy")
 symbol "a", so that its dyck7 and dyck8 cannot be made; ours is "uv"."""
 
 GROUP = 700
-"""About how many sequences are generated together: few enough for the processor's cache."""
+"""Fewer sequences than this are generated together, so that they fit the processor's cache."""
 
 OPEN, BALANCED, BROKEN = 0, 1, 2
 """Classes of a prefix: P, it can still be balanced; T, it is balanced; F, it is broken for ever."""

@@ -167,7 +167,7 @@ class Language:
             sequence: a single sequence.
             query: the position of the output that is to change.
             places: True for the input positions that the output depends on.
-            rng: draws the new symbol among those that stand at none of the places.
+            rng: draws the new symbol among those that are at none of `places`.
 
         Returns:
             The new sequence, or `None` if there is none.

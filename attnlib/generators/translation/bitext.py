@@ -43,7 +43,7 @@ class Bitext:
     about: dict[str, Any] = field(default_factory=dict)
 
     def encode(self, sentence: str, translation: str = "") -> Pairs:
-        """A sentence of your own and its translation as `Pairs`; a sentence without words is refused."""
+        """A sentence of your own and its translation as `Pairs`; an empty sentence raises `ValueError`."""
         check(sentence.split(), "a sentence must have at least one word", sentence)
         return encode(self.subwords, [(sentence, translation)])[0]
 

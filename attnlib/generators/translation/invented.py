@@ -74,7 +74,7 @@ class Grammar:
 
 
 class Unit(NamedTuple):
-    """Source words and the target words that translate them; each is aligned with all words opposite."""
+    """Source words and the target words that translate them; all are aligned with all."""
 
     source: tuple[str, ...]
     target: tuple[str, ...]
@@ -156,7 +156,7 @@ class Lexicon(NamedTuple):
 
 
 def lexicon(grammar: Grammar | None = None) -> Lexicon:
-    """The dictionary of a grammar; every word has one translation, and no two have the same."""
+    """The dictionary of a grammar; no target word belongs to two units."""
     grammar = grammar or Grammar()
     rng = np.random.default_rng(0)
     old, new = (iter(_spelled(rng, sounds)) for sounds in SOUNDS)
@@ -291,7 +291,7 @@ def _sentence(rng: np.random.Generator, grammar: Grammar, words: Lexicon) -> Sen
 
 
 def _phrase(rng: np.random.Generator, words: Lexicon) -> list[Unit]:
-    """A random noun phrase: a noun, often with article or adjective before it."""
+    """A random noun phrase: article (optional), adjective (optional), noun."""
     article = [words.articles[int(rng.integers(2))]] if rng.random() < 2 / 3 else []
     adjective = [_zipf(rng, words.adjectives)] if rng.random() < 0.5 else []
     return [*article, *adjective, _zipf(rng, words.nouns)]

@@ -61,7 +61,7 @@ class PairBatch(Movable):
 
     @property
     def asked(self) -> Int64[Tensor, " asked"]:
-        """Flat indices of the tokens to predict; unlike a mask, they make the CPU wait for the GPU once."""
+        """Flat indices of the tokens to predict: the CPU waits for the GPU once; with a mask, at each use."""
         return self.real.flatten().nonzero()[:, 0]
 
 
@@ -75,9 +75,9 @@ class Pairs(Ragged[PairBatch]):
 
     Attributes:
         source: ids of the first sentence, then of the second, ...; each from `<bos>` to `<eos>`.
-        source_lengths: number of tokens of each source sentence.
+        source_lengths: number of tokens of each source sentence, `<bos>` and `<eos>` included.
         target: ids of the translations, in the same form.
-        target_lengths: number of tokens of each translation, `<bos>` included.
+        target_lengths: number of tokens of each translation, `<bos>` and `<eos>` included.
         texts: each sentence and its translation as they were written, uncut.
         alignment: for each pair of tokens, whether the target token translates the source token, if known
             (see `invented`); `<eos>` translates nothing.

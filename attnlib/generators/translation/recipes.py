@@ -128,7 +128,7 @@ DATASETS: Mapping[str, Recipe] = {
         differs=("", "not of the study: 1,997 sentences of news, in place of News Commentary"),
     ),
 }
-"""The data sets known by name; Tatoeba and NTREX replace those of the study that are not available."""
+"""The data sets known by name; Tatoeba and NTREX are not in the study: they stand in for News Commentary."""
 
 
 def bitext(
@@ -148,11 +148,11 @@ def bitext(
 
     A folder holds TSV files (`train*.tsv`, `validation*.tsv`, `test*.tsv`, or one `all*.tsv`; `.tsv.gz` will
     do) whose header names the columns by language, or files of lines (`train.de` and `train.en`). Where there
-    is no test set, a twentieth of the sentences, drawn at random, becomes it; where there is no validation
-    set, a twentieth of the training sentences.
+    is no test set, a twentieth of the sentences (at most 1,014), drawn at random, becomes it; where there is
+    no validation set, a twentieth of the training sentences (at most 1,014) does.
 
-    Sentences without a translation are left out; so is a training sentence that is also a validation or test
-    sentence. Sentences longer than `max_length` tokens are cut. `about` holds the counts.
+    Pairs with an empty side and copies are left out. A sentence of several splits stays in test, else in
+    validation. Sentences longer than `max_length` tokens are cut. `about` holds the counts.
 
     Args:
         name: one of `DATASETS`, in capitals or not; or "invented", made by `invented`; or, with `folder`,
@@ -162,7 +162,7 @@ def bitext(
         languages: source and target; those of the study if left out.
         vocabulary: tokens of both languages together; 8,000 if left out.
         max_length: number of tokens after which a sentence is cut; 100 if left out.
-        train_sentences: largest number of training sentences; all if left out ("invented": 8,000).
+        train_sentences: largest number of random training sentences; all if left out ("invented": 8,000).
         validation_sentences: largest number of validation sentences; 1,014 if left out ("invented": 500).
         test_sentences: largest number of test sentences; 1,014 if left out ("invented": 500).
         seed: seed of all random draws.

@@ -147,7 +147,7 @@ class AttentionCall:
         can_block: whether `rows` can be called.
         sums_to_1: whether every row of the attention is known to sum to 1.
         knows_mask: whether `mask` and `causal` determine where a query may look.
-        window: the size of the sliding window, if the layer has one.
+        window: how many keys, the latest ones, a query may look at, if the layer has a sliding window.
         mixed: the layer's output, if it was computed together with a product.
     """
 

@@ -1,4 +1,4 @@
-r"""Changes of a layer's attention, all of one form: a multiple of the original plus that of another matrix.
+r"""Changes of a layer's attention: each is a multiple of the original plus a multiple of another matrix.
 
     A'_h = a_h A_h + b_h S_h
 
@@ -92,8 +92,8 @@ def reinforced(
         as_published: use the published form instead of the mixture.
 
     Raises:
-        ValueError: the strength is out of range, there is no such head, the model is of another kind, or
-            (inside the block) the reference does not fit the batch.
+        ValueError: `reference` is not boolean, the strength is out of range, a head does not exist, the model
+            is of another kind, or (inside the block) the reference does not fit the batch or the cache.
 
     Example:
         >>> from attnlib.models import Transformer, TransformerConfig

@@ -156,7 +156,7 @@ def taken_by(model: Any) -> set[str]:
 def read_names(model: nn.Module) -> list[str]:
     """The argument names that the `forward` of a model, or of a model inside it, declares.
 
-    They show misspelt arguments, which a `forward` with `**kwargs` would silently accept.
+    Callers compare arguments with these names: a `forward` with `**kwargs` accepts misspelt ones silently.
     """
     forwards = [inspect.signature(module.forward).parameters for module in model.modules()]
     reading = [each for each in forwards if "input_ids" in each or each is forwards[0]]
@@ -221,7 +221,7 @@ def check_mixing(model: nn.Module) -> None:
     with alone(), torch.inference_mode(False), torch.no_grad(), every_call(model, itself):
         try:
             states = [state for each in (first, second) if (state := _last_state(model, each)) is not None]
-        except (RuntimeError, CannotRead):  # cannot read so short a text; `watched_pass` counts its layers
+        except (RuntimeError, CannotRead):  # the model cannot read so short a text; callers count its layers
             return
     if seen and states:
         moved, size = (states[0] - states[1]).abs().max(), torch.stack(states).abs().max()
@@ -433,7 +433,7 @@ def vocabulary_of(model: nn.Module) -> int | None:
 
 
 def embedded_by(model: Any) -> int | None:
-    """The number of token ids in a model's embedding, or (PEFT's embedding has no size) its configuration."""
+    """The number of token ids in a model's embedding, or, as PEFT's does not say, in its configuration."""
     return getattr(model.get_input_embeddings(), "num_embeddings", None) or vocabulary_of(model)
 
 

@@ -54,7 +54,7 @@ def keys_hidden(model: nn.Module, hidden: Hidden) -> Iterator[None]:
 def every_layer(
     model: nn.Module, changed: Callable[[int, Any], None], *, needed: bool = True
 ) -> Iterator[None]:
-    """Pass every attention call of `model`, before it is computed, to `changed`, with its module's `id`.
+    """Call `changed(id of module, call)` before each attention call of `model` inside a `with` block.
 
     With `needed`, a `ValueError` is raised if the model mixes tokens in other ways than by attention, or if a
     layer's call did not occur.
@@ -78,7 +78,7 @@ def every_layer(
 def replace(call: Any, query: Tensor, key: Tensor, value: Tensor) -> None:
     """Compute a call from this query, key and value."""
     call.inputs = query, key, value
-    call.query, call.key, call.value = query.detach(), key.detach(), value  # which observers see
+    call.query, call.key, call.value = query.detach(), key.detach(), value  # observers see these
 
 
 def set_visible(call: Any, visible: Bool[Tensor, "#batch #head query key"]) -> None:

@@ -81,7 +81,7 @@ def _read(path: Path) -> Any:
         read = 0
 
         def _get(self, offset: Any, dtype: Any, count: Any = 1, *more: Any, **named: Any) -> Any:
-            """Values at an offset; beyond the file's end, gguf's own method returns none and never stops."""
+            """Values at an offset; raises a ValueError beyond the file's end, where gguf loops for ever."""
             self.read += 1
             found = super()._get(offset, dtype, count, *more, **named)
             if len(found) < count or self.read > MOST_VALUES:

@@ -144,7 +144,7 @@ class AttributionBenchmark(Chapter):
         return Asked(setting, seed, model, questions, scores, missing | found.missing | twin.missing)
 
     def _twin(self, setting: str, model: nn.Module, questions: Questions, seed: int) -> Scored:
-        """The scores of the methods `untrained` on a model with random weights."""
+        """The scores of the methods in `self.untrained` on a model with random weights."""
         if not self.untrained:
             return Scored({}, {})
         try:
@@ -184,7 +184,7 @@ class AttributionBenchmark(Chapter):
         return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
 
     def costs(self, asked: Sequence[Asked]) -> tuple[str, pd.DataFrame]:
-        """The transformer with the longest context, in words, and the cost of every method on it."""
+        """The name of the transformer with the longest context and a length; the costs of methods there."""
         transformers = [each for each in asked if SETTINGS[each.setting].transformer] or asked
         each = max(transformers, key=lambda one: context_of(one.model) or 0)
         n = min(self.cost_tokens, context_of(each.model) or self.cost_tokens)
@@ -225,7 +225,7 @@ EXAMPLE = ("rollout", "raw attention, last layer", "AttnLRP", "blank-out")
 def example(
     p: AttributionBenchmark, asked: Sequence[Asked]
 ) -> tuple[str, Float[Tensor, "method token"], list[str], list[str]]:
-    """The first question, and the absolute scores of its candidates by the methods `EXAMPLE`."""
+    """The first question: its name, absolute scores by `EXAMPLE` (largest: 1), these methods, the tokens."""
     name, shown = next(iter(explored(p, asked).items()))
     methods = [each for each in EXAMPLE if display_name(each) in shown["scores"]] or list(shown["scores"])[:4]
     sizes = torch.stack([shown["scores"][display_name(each)].abs() for each in methods]).float()

@@ -3,10 +3,10 @@ r"""Scores of attribution methods (*measures*), and their quality: plausibility,
 **Plausibility.** Does a measure find the tokens that the algorithm needs? It has to beat `BASELINES`, which
 rank tokens without the model, and its own scores on an `untrained` model.
 
-**Faithfulness.** Does a model use the tokens that a measure ranks first? Both numbers are reported apart: a
-model can be right by a shortcut, and then a faithful measure misses the tokens that the algorithm needs. A
-removed token is masked as a key, for every query in all layers, and the others keep their positions
-(recurrent models read their unknown word there); or it is replaced by another token. The model's output is
+**Faithfulness.** Does a model use the tokens that a measure ranks first? This number is reported apart, since
+a faithful measure misses tokens that the algorithm needs if the model is right by a shortcut. A removed token
+is masked as a key, for every query in all layers, and the others keep their positions (recurrent models read
+their unknown word there); or it is replaced by another token. The model's output is
 
     p = p(y)        or, with a foil z,        p = p(y) / (p(y) + p(z))
 
@@ -173,7 +173,7 @@ def earliest(model: nn.Module, prompts: Prompts) -> Float[Tensor, "batch key"]:
 
 @measure
 def random(model: nn.Module, prompts: Prompts, *, seed: int = 0) -> Float[Tensor, "batch key"]:
-    """Random scores from 0 to 1, the same for batches of equal query and equal sum of token ids."""
+    """Random scores from 0 to 1, the same for batches of equal shape, query and sum of token ids."""
     generator = torch.Generator().manual_seed(seed + int(prompts.ids.sum()) + prompts.query)
     return torch.rand(prompts.ids.shape, generator=generator).to(prompts.ids.device)
 
@@ -184,7 +184,7 @@ BASELINES: dict[str, Method] = {
     "nearest first": nearest,
     "earliest first": earliest,
 }
-"""Name -> scores that do not depend on the model."""
+"""Name -> measure whose scores do not depend on the model."""
 
 
 def untrained(model: nn.Module, seed: int = 0) -> nn.Module:
@@ -247,7 +247,7 @@ def first_tokens(
 
 
 def rank_agreement(scores: Scores, standard: Scores, candidates: Mask) -> Numbers:
-    """Spearman's correlation of two scores over each item's candidates; NaN where `standard` is constant."""
+    """Spearman's correlation over each item's candidates; NaN for NaN scores and a constant `standard`."""
     pair = [comparable(each, candidates) for each in (scores, standard)]
     broken = np.isnan(np.stack(pair)).any(0) & candidates
     low, high = (np.where(candidates, pair[1], end) for end in (np.inf, -np.inf))
@@ -337,7 +337,7 @@ def faithfulness_rows(
 def _logits(
     model: Any, prompts: Prompts, left: Bool[Tensor, "row token"], replacement: int | None, causal: bool
 ) -> Float[Tensor, "row class"]:
-    """The logits at the query if only the tokens `left` can be attended to."""
+    """The logits at the query if all tokens but `left` are masked, or replaced by `replacement`."""
     if replacement is not None:
         return logits_of(model, prompts.ids.masked_fill(~left, replacement), start=prompts.query)[:, 0]
     n = prompts.query + 1 if causal else prompts.ids.shape[1]
@@ -383,7 +383,7 @@ def written(prompt: str, answer: Callable[[str], str], allowed: str) -> Written:
 def sources(prompt: str, answer: Callable[[str], str], allowed: str) -> Bool[np.ndarray, "written prompt"]:
     """Which characters of a prompt decide which characters of its answer, directly or through earlier ones.
 
-    A character is a source of an answer's character if replacing it alone can change the answer's character.
+    A character is a source of an answer's if replacing it alone, by one of `allowed`, can change the latter.
     """
     right = answer(prompt)
     found = np.zeros((len(right), len(prompt)), bool)
@@ -400,7 +400,7 @@ DIGITS, SYMBOLS, ENTRIES, STEPS = "0123456789", "abcdefghijkl", 6, 4
 
 
 def added(prompt: str) -> str:
-    """The sum of two numbers of equal length, least significant digit first: "111" for "81+30="."""
+    """The sum of two numbers of equal length, least significant digit first: "111" for "81+39="."""
     numbers = prompt[:-1].split("+")
     return str(sum(int(each[::-1]) for each in numbers))[::-1].ljust(len(numbers[0]), "0")
 
@@ -481,7 +481,7 @@ class Built:
 
     Attributes:
         model: returns the model of a seed, trained if it is not cached.
-        texts: returns all texts that no model was trained on.
+        texts: returns texts that no model was trained on, at most `SPARE` for each question.
     """
 
     seeds: Callable[[Any], list[int]]

@@ -1,8 +1,8 @@
 """Predictions with ground truth (*questions*), and their construction from the book's tasks.
 
-There is at most one question per text. Every question has a counterfactual from the text's own generator, and
-the right answer to the counterfactual as its foil; predictions without one are left out. Questions to a
-causal model end at the query, since later tokens cannot be attended to.
+A call of an `about_` function yields at most one question per text. Every question has a counterfactual from
+the text's own generator, and the right answer to the counterfactual as its foil; predictions without one are
+left out. Questions to a causal model end at the query, since later tokens cannot be attended to.
 
 A counterfactual is the same text with its sources exchanged. Often all other tokens are the same, so that a
 method that compares both texts token by token finds the sources by construction. For patching, use `others`:
@@ -52,8 +52,8 @@ class Questions:
         query: the position that predicts.
         target: the right answer: a token, or a class.
         truth: the tokens that the algorithm needs, all of them candidates.
-        candidates: the tokens that methods rank: without padding, tokens that the query cannot attend to, and
-            the query's own token.
+        candidates: the tokens that methods rank; padding, tokens that the query cannot attend to and the
+            query's own token are none.
         in_distribution: whether the model was trained on questions like this one.
         foil: a wrong answer to compare with; None if there is none.
         counterfactual: the prompts with other tokens in the places of `truth`, and of tokens that follow from
@@ -138,7 +138,7 @@ class Alike(Generic[T]):
 
 
 def some(n: int, *parts: Iterable[Question]) -> Iterator[Question]:
-    """The first `n` distinct questions of each part in which a measure can be wrong, and right."""
+    """The first `n` distinct questions per part with a changed source and a candidate that is no source."""
     for part in parts:
         yield from islice(_different(part), n)
 
@@ -230,7 +230,7 @@ def row_table(
 
 
 Exchange = Callable[[str, int, Sequence[int], np.random.Generator], Sample | None]
-"""From a text, a position in its answer and its sources: a text with another answer there, or None."""
+"""From a text, a position in its answer and the position's sources: a text with another answer, or None."""
 
 
 def about_answers(
@@ -334,7 +334,7 @@ def about_documents(
     in_distribution: bool = True,
     seed: int = 0,
 ) -> Iterator[Question]:
-    """A question about the class of every document at its last token, `<eos>`; the truth is its evidence.
+    """A question about every document's class, at its last token, `<eos>`; the truth is the class's evidence.
 
     In the counterfactual, words of the other class with the same weight replace those of the truth; documents
     with a keyword that is too rare for this are left out.

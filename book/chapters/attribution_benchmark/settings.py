@@ -70,18 +70,18 @@ COMPILED_LENGTH = 12
 """Symbols of the longest sequence for compiled models, as in the chapter on RASP languages."""
 
 Asks = list[Iterator[Question]]
-"""All available questions, in distribution and out of distribution."""
+"""Iterators over all available questions in distribution and, if there are any, out of distribution."""
 
 
 @dataclass(frozen=True)
 class Setting:
     """Models with ground truth, one per seed, and questions that are the same for all of them.
 
-    The argument `chapter` of the functions is the chapter that trains the models, with the parameters of a
+    The argument `chapter` of the functions is the chapter that the models are from, with the parameters of a
     profile; `None` if there is no such chapter.
 
     Attributes:
-        needs: the chapter that trains the models, which the pipeline runs first; `None` if there is none.
+        needs: the chapter that the models are from, which the pipeline runs first; `None` if there is none.
         ask: returns the questions; takes a chapter, a model that `reader` returned, the number of questions,
             and whether counterfactuals are texts of their own (`others`).
         called: returns the strings of tokens; takes a chapter and the tokens' ids.
@@ -149,7 +149,7 @@ class Setting:
         return {name: own.get(name, name) for name in names}
 
     def chapter(self, p: Any) -> Any:
-        """The chapter that trains the models, with the parameters of the profile; `None` without one."""
+        """The chapter that the models are from, with the parameters of the profile; `None` without one."""
         return chapter_with(self.needs, p.models, self.other) if self.needs else None
 
     def _trained(self, p: Any, chapter: Any, seed: int) -> Any:
@@ -175,7 +175,7 @@ def chapter_with(notebook: str, profile: str, other: tuple[tuple[str, Any], ...]
 
 
 def trained(chapter: Chapter, run: Run) -> Any:
-    """The model of a run, from the cache, or trained now, which is printed."""
+    """The model of a run, from the cache or trained now; a line is printed if it was trained."""
     found = chapter.trained.get(run.name)
     if found is not None and found.run == run:
         return found.model
@@ -428,7 +428,7 @@ def long_sentences(n: int, longest: int) -> Pairs:
 
 
 def copies() -> Setting:
-    """Models of the easy copying task, trained together; longer sequences are out of distribution."""
+    """Models of the easy copying task, trained together; 1.5 times the length is out of distribution."""
 
     def runs(chapter: SequenceCopying) -> list[CopyRun]:
         return [run for run in chapter.runs() if getattr(run, "group", None) == chapter.easy.name]
@@ -443,7 +443,7 @@ def copies() -> Setting:
 
     def called(chapter: SequenceCopying, ids: list[int]) -> list[str]:
         easy = chapter.easy
-        # `ReadCopies` adds one id to those of the task, whose vector is zero
+        # `ReadCopies` adds one id, with a zero vector, to those of the task
         found = [index % (easy.vocabulary + 1) for index in ids]
         return [str(each) if each != easy.end else "<end>" for each in found]
 

@@ -41,7 +41,7 @@ SHARE = 0.9
 
 
 def predicts_attention(units: str, learned: float = 0.0) -> Answer:
-    """Return the rule that judges the claim for classification or for translation.
+    """Return the rule that decides the claim for classification or for translation.
 
     Args:
         units: what the agreement counts, in words.
@@ -65,7 +65,7 @@ def predicts_attention(units: str, learned: float = 0.0) -> Answer:
 
 
 def is_as_large_as_published(task: str, table: str = TABLE) -> Answer:
-    """Return the rule that judges the claim for a data set for which the authors report a number."""
+    """Return the rule that decides the claim for a data set for which the authors report a number."""
 
     def answer(rows: pd.DataFrame) -> Outcome:
         """The agreement of attention with uniform relevance, over models, against the authors' number."""
@@ -101,7 +101,7 @@ def predicts_nearly_as_well(rows: pd.DataFrame) -> Outcome:
 
 
 def single_words_predict_relevance(units: str, learned: float = 0.0) -> Answer:
-    """Return the rule that judges the claim; for the arguments see `predicts_attention`."""
+    """Return the rule that decides the claim; for the arguments see `predicts_attention`."""
 
     def answer(rows: pd.DataFrame) -> Outcome:
         """Agreement of single words' relevance with the uniform model's relevance, one model per data set."""
@@ -141,7 +141,7 @@ def relevance_comes_first(rows: pd.DataFrame) -> Outcome:
 
 
 def that_learned(rows: pd.DataFrame, least: float) -> pd.DataFrame:
-    """The rows of data sets on which accuracy at the best checkpoint is at least `least`."""
+    """Rows of data sets with a best accuracy of at least `least`; raises `NotRunError` if there are none."""
     right = rows[rows["metric"].eq("xi*") & rows["interval"].ne("seeds") & rows["measure"].eq("top match")]
     right = right[right["split"].eq("test") & right["checkpoints"].eq("held out")]
     if "accuracy" in right:

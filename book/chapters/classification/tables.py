@@ -95,7 +95,7 @@ def token_kinds(corpus: Corpus, documents: Documents) -> np.ndarray:
 def largest_by_kind(
     scores: Mapping[str, Ragged], kinds: Integer[np.ndarray, " token"], names: Sequence[str]
 ) -> pd.DataFrame:
-    """The kinds of the tokens with a document's largest score, and the number of documents per kind."""
+    """The share of documents whose largest score is on a token of each kind, by score, with intervals."""
     one_hot = (kinds[:, None] == np.arange(len(names))).astype(np.float64)
     shares = {name: one_hot[first_largest(score)] for name, score in scores.items()}
     lengths = next(iter(scores.values()))
@@ -230,7 +230,7 @@ def variants(rows: pd.DataFrame, metric: str) -> dict[str, pd.DataFrame]:
 
 
 def _again(rows: pd.DataFrame) -> pd.Series:
-    """Which rows are of a data set that was trained again in bf16."""
+    """Whether each row is of a data set that was trained again in bf16."""
     return rows["setting"].str.contains("bf16") & rows.groupby("task")["record"].transform("nunique").gt(1)
 
 

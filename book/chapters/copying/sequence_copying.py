@@ -38,7 +38,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class CopyRun(Run):
-    """Models of one task and several seeds, trained in parallel; further fields are as in `CopierConfig`.
+    """Parallel models of one task, one per seed; `context` and `bidirectional` are as in `CopierConfig`.
 
     Attributes:
         group: the kind of model in words, which runs of other seeds share.
@@ -257,7 +257,7 @@ class SequenceCopying(CopyingHeads):
         return there.assign(step=there["step"] + there["task"].map(before).astype(int))
 
     def dose_response(self, shares: pd.DataFrame, times: pd.DataFrame, hints: pd.DataFrame) -> pd.DataFrame:
-        """The early KTIW signal for each number of symbols, and the share of seeds that learn in time."""
+        """The early KTIW signal, the share that learns in time and the median step, by number of symbols."""
         at = hints[(hints["metric"] == "auc") & (hints["step"] == self.early)].set_index("task")
         within = shares[shares["budget"] == self.budgets[0]].set_index("task")
         half, rows = median_steps(times).set_index("task")["value"], []

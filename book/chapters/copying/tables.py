@@ -215,7 +215,7 @@ def run_grades(curves: pd.DataFrame) -> pd.DataFrame:
 
 
 def head_grades(runs: pd.DataFrame) -> pd.DataFrame:
-    """The grade of every head: good or bad if all its runs are, but open with fewer than `ORDERS` runs."""
+    """The grade of every head: that of its runs if all agree (open if fewer than `ORDERS`), else neither."""
     rows = []
     for head, part in runs.groupby("head"):
         found = set(part["grade"])
@@ -375,7 +375,7 @@ STAYS_GOOD = "stays good"
 """How much more often a second run is good after a good first one than after a bad one."""
 
 DIFFERENCES = (STAYS_GOOD, OF_BASES["learned, several heads, less 4 bad"])
-"""The quantities in `OF_BASES` and beside them that are differences, not shares."""
+"""The quantities of `over_bases` that are differences, not shares."""
 
 
 def of_bases(rows: pd.DataFrame, hidden: int = 32, asked: Mapping[str, str] = OF_BASES) -> pd.DataFrame:

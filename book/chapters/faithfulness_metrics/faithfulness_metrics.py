@@ -136,7 +136,7 @@ class FaithfulnessMetrics(Chapter):
         return {(name, seed): self._case(SETTINGS[name], seed) for name, seed in shown}
 
     def retrained_cases(self, progress: bool = True) -> Cases:
-        """A model of each setting in `retrained`, trained with hidden keys, with its questions."""
+        """A model trained with hidden keys, with its questions, for each of `settings` in `retrained`."""
         both = [name for name in self.retrained if name in self.settings]
         shown = bar(both, shown=progress, desc="trained again", unit="model")
         return {(name, 0): self._case(keys_hidden(name), 0) for name in shown}
@@ -152,7 +152,7 @@ class FaithfulnessMetrics(Chapter):
         return found
 
     def apart(self, cases: Cases, protocols: Sequence[str], progress: bool = True) -> dict[str, pd.DataFrame]:
-        """Agreement of protocols with ground truth for every kind of `APART`; empty unless in `parts`."""
+        """Agreement of protocols with ground truth by kind (`APART`); empty unless `parts` has "apart"."""
         found = dict[str, pd.DataFrame]()
         for kind in APART if "apart" in self.parts else ():
             some = self.cases_apart(kind, cases, progress)
@@ -160,7 +160,7 @@ class FaithfulnessMetrics(Chapter):
         return found
 
     def beyond(self, part: str) -> dict[str, pd.DataFrame]:
-        """The tables of a further experiment of `BEYOND`, by subject; empty unless it is in `parts`."""
+        """The tables of a further experiment of `BEYOND`, by name; empty unless it is in `parts`."""
         module = BEYOND[part]
         return part_tables(part, module.rated(self), module.PREDICTED) if part in self.parts else {}
 

@@ -302,7 +302,7 @@ def plausibility(case: Case, scores: Scores) -> Numbers:
 
 
 def agreement(rated: Iterable[Rated], without: Sequence[str] = ()) -> pd.DataFrame:
-    r"""How well every protocol's ranking of measures agrees with the ground truth, a row per setting."""
+    r"""How well rankings of measures agree with the ground truth, a row per setting and protocol."""
     table = []
     for setting, models in _by_setting(rated).items():
         names = models[0].measures
@@ -332,7 +332,7 @@ def agreement(rated: Iterable[Rated], without: Sequence[str] = ()) -> pd.DataFra
 def measures_by(rated: Iterable[Rated], protocol: str) -> pd.DataFrame:
     """Every measure's number by a protocol in every setting: 0 is noise alone, 1 the completed truth.
 
-    Above 1 the protocol rewards other tokens than the sources. Settings with truth below noise are left out.
+    Numbers above 1 reward other tokens than sources. Settings where truth is not above noise are left out.
     """
     table = []
     for setting, models in _by_setting(rated).items():

@@ -121,7 +121,7 @@ def halves(table: pd.DataFrame, protocols: Sequence[str]) -> pd.DataFrame:
 
 
 def recorded_prediction_table(rows: pd.DataFrame, settings: str, margin: float) -> pd.DataFrame:
-    """The outcomes in recorded rows; a gain that is significantly below `margin` is not reproduced."""
+    """The outcomes in recorded rows; an interval that contains 0 and ends below `margin`: not reproduced."""
     table = []
     for each in PREDICTIONS:
         found = one_number(rows, run=settings, metric=f"expected: {each.words}")

@@ -201,7 +201,7 @@ def tell_later(later: Kept, ahead: pd.DataFrame) -> None:
     """Tell what the later run shows.
 
     Args:
-        later: its numbers.
+        later: the numbers of that run.
         ahead: how much more tau each later metric has than the selected one.
     """
     rule = later.metrics.get(UNTOLD, NOT_RUN)
@@ -268,7 +268,7 @@ def tell_carried(methods: pd.DataFrame, outcomes: pd.DataFrame) -> None:
 
     Args:
         methods: average precision by `setting` and `method`.
-        outcomes: of the predictions, over settings.
+        outcomes: the results of the predictions, over settings.
     """
     differences = {
         name: one_number(outcomes, prediction=prediction.words)

@@ -199,7 +199,7 @@ def against(numbers: pd.DataFrame, first: str, others: Iterable[str]) -> pd.Data
 
 
 def later_against(rated: Sequence[Rated], table: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Metrics and measures that were added after the recorded run, each against the best one of that run."""
+    """Metrics added after the recorded run against `EXPECTED`, and measures added since against `LEADER`."""
     taus = table[["setting", "protocol", "tau"]].set_axis(["setting", "method", "value"], axis=1)
     metrics = sorted(name for name in set(taus["method"]) if name.startswith("MAS, ") or name in SOFT)
     found = [against(taus, EXPECTED, metrics).rename(columns={"method": "protocol"})]

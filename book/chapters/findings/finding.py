@@ -22,7 +22,7 @@ WEAKER, STRONGER = "weaker than published", "stronger than published"
 
 
 class Number(NamedTuple):
-    """The number that decides a claim; if there are many cases, the number of the least favourable one.
+    """The number that decides a claim; if there are several cases, that of the deciding one (`Cases.least`).
 
     Attributes:
         n: the number of units that the interval is over.
@@ -95,7 +95,7 @@ class Claim:
         name: a unique name of a few words, for places without room for a sentence.
         words: the claim, a sentence that could be false.
         chapter: the notebook that discusses the claim, and whose records decide it.
-        section: the heading of that section in the notebook.
+        section: the heading of the section that discusses the claim.
         rule: the condition that reproduces the claim, with its margin, in words; `answer` is its code.
         of: the notebook whose records decide, if it is another one.
         before: whether sentence and rule were committed before the first run.
@@ -133,7 +133,7 @@ class Finding:
 
 
 def find(claim: Claim) -> Finding:
-    """Judge a claim by its chapter's records that came with the book; without them, it is "not run".
+    """Decide a claim by its chapter's records that came with the book; without them, it is "not run".
 
     The finding states the caveats of records only if the outcome would differ without these records.
     """

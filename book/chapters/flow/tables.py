@@ -150,7 +150,7 @@ def of_slips(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def relevant_slips(slips: pd.DataFrame, data: str) -> pd.DataFrame:
-    """The change by each slip in one corpus, on words; the gradient's two slips change agreement with it."""
+    """Each slip's change of one corpus's agreement, with the gradient for its slips, else with occlusion."""
     moved = slips[slips["data"].eq(data) & slips["items"].eq(WORDS) & slips["layer"].gt(0)]
     relevant = moved["slip"].map({LAST_CLASS: GRADIENT, SUMMED: GRADIENT}).fillna(BLANK_OUT)
     return moved[moved["relevance"] == relevant]

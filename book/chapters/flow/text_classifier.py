@@ -19,7 +19,7 @@ class TextClassifier(nn.Module):
     """A Hugging Face sequence classifier (DistilBERT, BERT and similar) with the interface for attribution.
 
     Its head reads the first token (CLS): use `query=0`, and classes as target and foil. Logits at other
-    positions are NaN. Occlusion needs a `replacement` (the mask token); without one, it leaves words out.
+    positions are NaN. Occlusion takes a `replacement` (the mask token), or else leaves words out.
     """
 
     predicts_at = 0
@@ -50,7 +50,7 @@ class TextClassifier(nn.Module):
         position_ids: Int[Tensor, "batch token"] | None = None,
         logits_to_keep: int = 0,
     ) -> SimpleNamespace:
-        """Logits `[batch token class]`; raises ValueError if `logits_to_keep` leaves out the first token."""
+        """Logits `[batch token class]`; ValueError if `logits_to_keep` (0: all) omits the first token."""
         if 0 < logits_to_keep < input_ids.shape[1]:
             raise ValueError(
                 f"{type(self.classifier).__name__} puts the whole text in one class, at its first token: ask "

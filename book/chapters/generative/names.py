@@ -80,7 +80,7 @@ FORMS = {
 
 _NAMED = ("rollout", "mean attention", "gradient x embedding", "AttnLRP", "blank-out", "activation patching")
 MEASURES: Mapping[str, Any] = {MEAN_ROLLOUT: from_attention(mean_rolled)} | {name: name for name in _NAMED}
-"""The study's readout of rollout, its ingredients, and measures that depend on the answer."""
+"""The study's readout of rollout, rollout, mean attention, and measures that depend on the answer."""
 
 
 class Item(NamedTuple):

@@ -11,7 +11,7 @@ from book.chapters.lens.tables import SIZE, claims_at_size
 
 
 def a_layer_is_for(part: str, rows: pd.DataFrame) -> Outcome:
-    """A layer's share of attention on a kind of key minus the other layers', in models of original size."""
+    """A layer's attention on a kind of key minus the other layers', in models of the original's size."""
     found = one(there(claims_at_size(rows)), claim=part)
     exact = rows[rows["run"].str.fullmatch(r"addition, seed \d+") & rows["metric"].eq("exact match")]
     shares = exact.loc[exact["setting"].astype(str).str.startswith(SIZE), "value"]

@@ -268,8 +268,8 @@ def seen_rows(model: nn.Module, task: Arithmetic, splits: Splits) -> pd.DataFram
 def lines_on_heads(stored: StoredModel) -> dict[str, str]:
     """A line on each head: the kind of token with most of its attention, and the accuracy lost without it.
 
-    Attention is the mean over queries that predict a digit of the answer. The accuracy
-    is of whole answers, with the head's output set to zero (see `ablation_rows`).
+    Attention is the mean over queries that predict a digit of the answer. The accuracy is that
+    of whole answers, with the head's output set to zero (see `ablation_rows`).
     """
     model, task = stored.model, cast(Arithmetic, stored.task)
     problems = task.splits(**stored.held_out).test

@@ -85,7 +85,7 @@ def _tell_log(rows: pd.DataFrame) -> None:
     for metric, unit, digits in (("token accuracy", "%", 1), ("cross entropy", "", 3)):
         number = one_number(rows, metric=f"{metric}, operands too")
         tell_in_words({f"large {metric}": number}, unit=unit, digits=digits)
-    # The expected batches in which all last 11 draws choose the model's own token, of 50 epochs of 313.
+    # Expected number of batches whose last 11 draws all choose the model's token: 50 epochs of 313 each.
     tell({"reached": sum(313 * (0.5 * epoch / 50) ** 11 for epoch in range(50))})
 
 

@@ -88,7 +88,7 @@ def layer_differences(looks: pd.DataFrame) -> pd.DataFrame:
 
 
 def layer_claims(differences: pd.DataFrame) -> pd.DataFrame:
-    """The verdicts: are early layers local, do middle ones find the operator, do late ones combine?"""
+    """The mean difference over seeds and the verdict on each claim of `layer_differences`."""
     rows = []
     for claim, of_seeds in differences.groupby("claim", sort=False):
         estimate = over_seeds(of_seeds["value"].to_numpy(float))

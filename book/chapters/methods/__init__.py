@@ -1,4 +1,4 @@
-"""What rollout and flow are, on one example."""
+"""Rollout and flow, explained on one example."""
 
 from book.chapters.methods.methods import Methods
 

@@ -45,7 +45,7 @@ class Methods(Chapter):
 
 
 def flow_clause(tokens: Sequence[str], flow: Sequence[float]) -> str:
-    """Say from which tokens of the example flow is largest, if it differs, as the rest of a sentence."""
+    """The rest of a sentence on flow: from which tokens it is largest, or that it is the same from all."""
     numbers = [round(float(number), 6) for number in flow]
     largest = [token for token, number in zip(tokens, numbers, strict=True) if number == max(numbers)]
     if len(largest) == len(numbers):

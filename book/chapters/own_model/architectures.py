@@ -36,7 +36,7 @@ def _equal(said: pd.Series) -> str:
 
 
 def asked(found: pd.DataFrame) -> int:
-    """The number of model types of which a kind was built and tested."""
+    """The number of model types with at least one kind that was built and tested."""
     return found[(found != "not built").all(axis=1)].index.unique("model type").size
 
 

@@ -2,7 +2,7 @@
 
 The predictions were written after the methods had been seen on 200 programs of the selecting half (seeds 0 to
 199) and on those of a trial. They were committed before any program of the confirming half (seeds 1000 to
-1999) was compiled, before any metric was computed, and before any trained transformer was asked.
+1999) was compiled, before any metric was computed, and before any trained transformer was evaluated.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def lead(rows: pd.DataFrame, first: str, second: str, truth: str) -> pd.Series:
 
 
 def deep(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows of programs of more than one layer: of one layer, attention and rollout order tokens alike."""
+    """Rows of programs of more than one layer; with one layer, attention and rollout order tokens alike."""
     table = features(sorted(set(rows["seed"]))).set_index("seed")["layers"]
     return rows[rows["seed"].map(table) > 1]
 

@@ -124,7 +124,7 @@ def metric_table(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def plain() -> pd.DataFrame:
-    """The recorded rows of compiled transformers without disguise, of the programs that were trained on."""
+    """The recorded rows of compiled transformers without disguise: `PLAIN`."""
     rows = pd.read_parquet(PLAIN)
     return rows.astype({"method": str, "truth": str, "sign": str, "value": float})
 
@@ -188,7 +188,7 @@ def orders(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def pairs_over_settings() -> tuple[int, int, int]:
-    """Significant pairs, pairs and settings: the same test over settings of `attribution_benchmark`."""
+    """The numbers of significant pairs, pairs and settings, by plausibility in `attribution_benchmark`."""
     tables, _ = of_record(widest(came_with_the_book("attribution_benchmark")))
     wide = tables["plausibility"].pivot_table(index="setting", columns="method", values="value")
     wide = wide[[name for name in COMPARED if name in wide and wide[name].notna().sum() >= MOST * len(wide)]]

@@ -38,7 +38,7 @@ WITH_A_SIZE = {name for name, definition in LANGUAGES.items() if definition.pape
 """Languages for which the paper reports a number of layers and heads."""
 
 LONGER = 40
-"""The length of longer test sequences; training sequences have at most 30 symbols."""
+"""The largest length of the longer test sequences; training sequences have at most 30 symbols."""
 
 UNVERIFIED = "The paper's figures are quoted from memory, unverified."
 
@@ -231,7 +231,7 @@ def _lost(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _told_and_not(rows: pd.DataFrame, metric: str) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The rows of supervised and unsupervised models, without heads for which uniform attention suffices."""
+    """The rows of supervised and unsupervised models, without heads whose `uniform` is above `TELLS`."""
     rows = _of_scale(rows)
     rows = rows[rows["ablation"].eq("") & rows["bos"].eq(True) & rows["metric"].str.match(metric)]
     rows = rows[~rows["uniform"].gt(TELLS)]

@@ -124,7 +124,7 @@ def scores_with_program(
     *,
     even: bool = False,
 ) -> pd.DataFrame:
-    """`sample_scores` while heads attend like a program's, or (`even`) uniformly where that has keys."""
+    """`sample_scores` while heads attend like a program's or (`even`) uniformly, where its rows have keys."""
     tables = list[pd.DataFrame]()
     for batch, before in in_turn(model, batches):
         real = batch.attention_mask[:, None, :] & batch.attention_mask[:, :, None]

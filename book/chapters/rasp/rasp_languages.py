@@ -66,10 +66,10 @@ TO_PAIR = 200
 """The number of sequences for pairing a model's heads with a program's."""
 
 BY_LENGTH = 12
-"""The number of ranges that the lengths of test sequences are divided into ..."""
+"""The number of ranges of test lengths, unless ranges would be shorter than `SHORTEST_RANGE`."""
 
 SHORTEST_RANGE = 5
-"""... if ranges are at least this long: there are too few sequences of a single symbol to test on them."""
+"""The least number of lengths in a range: there are too few sequences of a single symbol to test on."""
 
 PACKED_LENGTH, PACKED_WIDTH = 50, 128
 """The sequence length and width from which a packed pass takes about half the time, as measured."""

@@ -70,7 +70,7 @@ class ReasoningRun(Run):
 
     Attributes:
         supervised: whether a head of its last layer is trained to attend to the reference.
-        positions: the position encoding of our own transformer; "": the chapter's model.
+        positions: the position encoding of our own transformer; "": that of the chapter's model.
     """
 
     task: str
@@ -294,9 +294,9 @@ class AlgorithmicReasoning(Chapter):
         return replace(sizes, positions=positions) if positions else sizes
 
     def settings(self, name: str, part: str) -> dict[str, Any]:
-        """The generator's settings for a part of a task: the study's, overridden by the reader's.
+        """The generator's settings for a part of a task: the study's, those of `LONGER`, then the reader's.
 
-        Within each of the two, the settings of training are overridden by the part's own.
+        Later ones override earlier ones; within each, the part's own settings override those of training.
         """
         merged: dict[str, Any] = {}
         longer = recipes.LONGER if self.ranges == "scratch" and self.reversal == "longer" else {}
@@ -459,7 +459,7 @@ class AlgorithmicReasoning(Chapter):
         return table[table["run"].isin(kinds)].assign(run=lambda rows: rows["run"].map(kinds))
 
     def stages(self, names: Iterable[str] = ()) -> pd.DataFrame:
-        """What each task is trained on, stage by stage."""
+        """The training texts of each task in words: a row per stage."""
         rows = list[dict[str, Any]]()
         for name in names or self.tasks:
             recipe = self.recipe(name)
@@ -525,6 +525,6 @@ def refuse_unread(p: AlgorithmicReasoning, name: str) -> None:
 
 @cache
 def refuse_unbuilt(architecture: str, sizes: CausalSizes) -> None:
-    """Refuse an architecture that cannot have these sizes; for large models, only their training can fail."""
+    """Refuse an architecture that cannot have these sizes; models above `SMALL` are not tried here."""
     if sizes.n_layers * sizes.width**2 <= SMALL:
         sizes.build(architecture, char_tokenizer())

@@ -75,7 +75,7 @@ def tell_fine_tuned(rows: pd.DataFrame, tuned: pd.DataFrame) -> None:
 
 
 def tell_rankings(came_with: pd.DataFrame) -> None:
-    """Tell how attention on the reference goes with accuracy on longer inputs, over kinds of models."""
+    """Tell how attention on the reference correlates with accuracy on longer inputs, over kinds of models."""
     rows = came_with[came_with["setting"].str.contains("from scratch")]
     longer = rows[rows["ranges"].eq(LONGER) & ~rows["supervised"].astype(bool)]
     every, others, reversals = (

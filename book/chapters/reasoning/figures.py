@@ -121,7 +121,7 @@ def _tests(models: pd.DataFrame) -> pd.Series:
 
 
 def _lengths(ranges: str) -> str:
-    """What differs: "length 1-10, digits 2; OOD length 11-20, digits 2" as "length 1-10 to 11-20"."""
+    """Changed settings: "length 1-10 to 11-20" for "length 1-10, digits 2; OOD length 11-20, digits 2"."""
     trained, tested = (part.split(", ") for part in ranges.split("; OOD "))
     changed = [(old, new.rpartition(" ")[2]) for old, new in zip(trained, tested, strict=True) if old != new]
     return ", ".join(f"{old} to {new}" for old, new in changed)
@@ -132,7 +132,7 @@ TEXTS = ("lookatthelettertocopy", "notnearlyaslong", "dh13h")
 
 
 def redirecting() -> dict[str, Any]:
-    """Arguments with which a `ModelExplorer` shows only the slider, at the end without redirection."""
+    """Arguments with which a `ModelExplorer` has the slider of the strength on top, at 0 (no redirection)."""
     small = stored_model("algorithmic_reasoning", "string reversal, sinusoidal positions")
     config = small.model.config
     heads = [(layer, head) for layer in range(config.n_layers) for head in range(config.n_heads)]

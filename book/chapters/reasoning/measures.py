@@ -184,7 +184,7 @@ def shared_rows(
 
 
 SPLITS = {"ID": "id", "OOD": "ood"}
-"""The two tests, and the names of their parts of a task."""
+"""Test -> the part of a task that it is drawn from (see `PARTS`)."""
 
 Models = Mapping[str, nn.Module]
 """The trained models, by the names of `runs()`."""
@@ -229,7 +229,7 @@ def changeable(p: AlgorithmicReasoning, models: Mapping[str, nn.Module]) -> list
 
 
 def changed_attention(p: AlgorithmicReasoning, models: Mapping[str, nn.Module]) -> pd.DataFrame | None:
-    """Accuracy by text without interventions, and out of distribution with each, in some heads or in all."""
+    """Accuracy by text, without interventions and (out of distribution) with each; `None` without models."""
     found = list[pd.DataFrame]()
     for run in changeable(p, models):
         model, table = models[run.name], ranked_heads(p, run, models[run.name])
@@ -299,7 +299,7 @@ def compare_rows(
 
     Without options the difference is that of the two means over rows, as in the original code.
 
-    But neither rows nor kinds are independent: a hard sample has more wrong rows, and rows correlate.
+    But neither rows nor kinds are independent: a hard sample has more wrong rows, and its rows correlate.
     The difference is the coefficient of a regression of the row's value on its kind (and on `adjust_for`).
     Its variance comes from leaving out one sample after the other, the cluster jackknife:
 

@@ -93,7 +93,7 @@ def tell_redirected(pushes: pd.DataFrame | None, heads: int) -> None:
 
 
 def tell_perfect(p: AlgorithmicReasoning, scores: pd.DataFrame) -> None:
-    """Tell the score of attention to the published reference alone; for products, to the corrected one."""
+    """Tell the published score of attention to the reference alone; for products, to the corrected one."""
     published = scores["as published"]
     tell(scores[scores["task"] == "long_addition"], "perfect: {task} {split}", of="as published")
     ours, theirs = (
@@ -199,7 +199,7 @@ def solved_clause(inside: pd.Series, outside: pd.Series) -> str:
 
 
 def redirected_clause(trained: pd.Series, pushed: pd.Series, at_random: pd.Series) -> str:
-    """What redirecting does, and the shares of right tokens, as the end of a sentence."""
+    """The effect of redirection, with the shares of right tokens, as the end of a sentence."""
     alone, onto_reference, control = (f"{100 * row['value']:.0f} %" for row in (trained, pushed, at_random))
     return (
         f"redirecting {effect_clause(trained, pushed)}: {alone} of the tokens are right as trained, "
@@ -247,7 +247,7 @@ def in_a_row(names: Iterable[str]) -> str:
 
 
 def effect_clause(before: Any, after: Any) -> str:
-    """What a change of attention does to accuracy, as the middle of a sentence: "raises accuracy"."""
+    """The effect of a change of attention on accuracy, as the middle of a sentence: "raises accuracy"."""
     if before is None or after is None:
         return "(not run)"
     if after["low"] > before["high"]:

@@ -56,7 +56,7 @@ def came_with_the_book(notebook: str, **parameters: Any) -> pd.DataFrame:
 
 
 def made_alike(names: Iterable[str], but: Collection[str]) -> dict[str, str]:
-    """Record -> the first record with the same parameters except `but`; such records can be pooled."""
+    """Record -> the first one that agrees in all parameters of both except `but`; these can be pooled."""
     told = {name: runs.provenance_of(name).get("parameters", {}) for name in names}
     first: dict[str, str] = {}
     for name, given in told.items():
@@ -71,7 +71,7 @@ def _agree(one: Mapping[str, Any], other: Mapping[str, Any], but: Collection[str
 
 
 def learned_best(rows: pd.DataFrame, kinds: Sequence[str], metric: str, way: str = "record") -> pd.DataFrame:
-    """The rows of the models that learned best: for each of `kinds`, those of the best `way` of training."""
+    """For each combination of `kinds`, the rows of the `way` of training with the best mean of `metric`."""
     if rows.empty:
         return rows
     learned = rows[rows["metric"].eq(metric)].groupby([*kinds, way])["value"].mean()
@@ -80,7 +80,7 @@ def learned_best(rows: pd.DataFrame, kinds: Sequence[str], metric: str, way: str
 
 
 def one_number(rows: pd.DataFrame, **where: Any) -> pd.Series | None:
-    """The row of a table with these values; among several, the one with the largest `n`, then the latest."""
+    """The row with these values, or `None`; of several, that with the largest `n`, then the latest."""
     if rows.empty or not set(where) <= set(rows.columns):
         return None
     found = rows[rows[list(where)].eq(pd.Series(where)).all(axis=1)]

@@ -14,10 +14,10 @@ from attnlib.stats import with_interval
 from book.chapters.records.scale import share_of_scale
 
 READ = "read"
-"""The certainty of figures that were read in the paper, its authors' repository, or their picture."""
+"""The certainty of figures that were read in the paper, its authors' repository, or their plots."""
 
 UNUSABLE = "not usable"
-"""The certainty of figures that tables name, but pictures do not show."""
+"""The certainty of figures that tables show with this word, and plots leave out."""
 
 
 @functools.cache

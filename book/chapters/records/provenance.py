@@ -70,7 +70,7 @@ def caveats(provenance: Mapping[str, Any]) -> str:
 
 
 def other_versions(provenance: Mapping[str, Any]) -> str:
-    """The libraries with versions other than now: "torch 2.12.0, numpy 2.4.1". Builds (+cpu) are equal."""
+    """The libraries that have another version now: "torch 2.12.0, numpy 2.4.1"; builds (+cpu) are ignored."""
     before = {name: provenance["versions"].get(name, "unknown").split("+")[0] for name in _LIBRARIES}
     here = _libraries()
     return ", ".join(f"{name} {before[name]}" for name in before if before[name] != here[name].split("+")[0])

@@ -181,7 +181,7 @@ def found_again(recorded: Path = RECORDED) -> pd.DataFrame:
 
 
 def write_found_again(made: Path, recorded: Path = RECORDED) -> int:
-    """Note in `FOUND_AGAIN` the records that a build reproduced to rounding; returns their number."""
+    """Note in `FOUND_AGAIN` the records that a clean build reproduced to rounding; returns their number."""
     theirs, rows = read_all(recorded), []
     for key, (table, origin) in twins(made, recorded).items():
         if key in theirs and origin and origin["clean"] and set(table["verdict"]) <= {*SAME, "new"}:

@@ -59,9 +59,9 @@ def record(
     seconds: float = 0.0,
     training: Mapping[str, Any] | None = None,
 ) -> Path | None:
-    """Write a run's rows and provenance; repeating the same run with the same rows changes nothing.
+    """Write a run's rows and provenance; returns their path, or `None` if training was interrupted.
 
-    The exception: the provenance is replaced if a caveat of the record (see `caveats`) no longer applies.
+    The same run with the same rows changes only the provenance, and only if a caveat no longer holds.
     """
     missing = {"metric", "value", "low", "high", "n"} - set(rows.columns)
     if missing or rows.empty:
@@ -106,7 +106,7 @@ def record(
             f"{path.parent} cannot be made a folder of records ({error.strerror}). Mend that, or name "
             "another place in ATTNLIB_RESULTS, and make the same call again."
         ) from error
-    # If killed between the two files, new provenance stands with old rows: so it contains the old one, too.
+    # A kill between the two files leaves new provenance with old rows: so it contains the old one, too.
     try:
         write_provenance(path, told | ({"before": before[1]} if before else {}))
         write_atomically(path, data)
@@ -257,7 +257,7 @@ def _paths(folder: Path) -> list[Path]:
 
 
 def _file_name(label: str, parameters: Mapping[str, Any]) -> str:
-    """A file name that is valid on any file system and has no folders; its hash distinguishes labels."""
+    """A file name without folders, valid on any file system; its hash is that of the parameters."""
     safe = _UNSAFE.sub("-", label)[:_LONGEST].lstrip(".-") or "run"
     return f"{safe}-{hashlib.sha256(json.dumps(parameters, sort_keys=True).encode()).hexdigest()[:8]}"
 

@@ -40,7 +40,7 @@ def share_of_scale(here: pd.DataFrame, table: str) -> list[str]:
 
 
 def _ours(parameter: str, row: Any, told: Mapping[str, Any]) -> float | None:
-    """Our value of a parameter, or None; default numbers of steps are from the record of the training."""
+    """Our value of a parameter (the length of a list), or None; default steps are those of the training."""
     value = told.get("parameters", {}).get(parameter)
     if parameter == "steps" and not value:
         value = told.get("training", {}).get(getattr(row, "run", ""), {}).get("steps")

@@ -31,7 +31,7 @@ from book.chapters.chapter import Chapter, Run
 from book.chapters.faithfulness_metrics.predictions import RECORDED_SETTINGS
 
 LONGER = 2
-"""How many times the steps of the model that sees all keys."""
+"""The factor by which training is longer than that of the model that sees all keys."""
 
 RETRAINED = tuple(
     name

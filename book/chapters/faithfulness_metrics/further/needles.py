@@ -89,14 +89,14 @@ def name_questions(tokenizer: Any) -> Iterator[Question]:
 
 
 def of_one_form(questions: Iterable[Question]) -> list[Question]:
-    """The questions with the most frequent number of tokens and of sources."""
+    """The questions with the most frequent combination of length and number of sources."""
     every = [(len(each.ids), int(each.truth.sum()), each) for each in questions]
     ((form, _),) = Counter(each[:2] for each in every).most_common(1)
     return [each for *found, each in every if tuple(found) == form]
 
 
 def hinging(case: Case) -> Bool[np.ndarray, " item"]:
-    """The questions whose answer is more probable than the foil, and less probable in the counterfactual."""
+    """Whether the answer is more probable than the foil, and less probable in the counterfactual."""
     both = np.stack([case.candidates, np.zeros_like(case.candidates)], 1)
     whole, exchanged = case.answers("resample", "margin", both).T
     return (whole > 0) & (exchanged < 0)

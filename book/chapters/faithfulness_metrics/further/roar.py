@@ -57,7 +57,7 @@ from book.chapters.faithfulness_metrics.perturbation import Case
 AS_IT_WAS, ROAR, RANDOM = "as it was", "ROAR", "random places"
 
 ASKED = ("reverse", "sort", "hist, supervised")
-"""Settings whose models train in seconds, with one source, one source found by its rank, several sources."""
+"""Settings whose models retrain in seconds: one source, one source found by its rank, several sources."""
 
 MEASURES = (
     "raw attention, last layer",

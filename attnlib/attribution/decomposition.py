@@ -52,7 +52,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from attnlib.attribution.lrp import rules
-from attnlib.attribution.parts import LayerParts, brought, parts_of
+from attnlib.attribution.parts import LayerParts, head_contributions, parts_of
 from attnlib.attribution.prompts import Prompts, measure
 from attnlib.attribution.stream import slope
 from attnlib.models.attention import evaluating
@@ -133,7 +133,9 @@ def _of_keys(
     found, room = torch.zeros_like(weights[:, 0]), _room(numbers, layer.stream)
     for some in blocks(queries, numbers, ROOM):
         at, to = within(some, queries), within(layer.keys(some), keys)
-        found[:, at, to] = number(brought(weights[:, :, at, to], vectors[layer.keys(some)], room), some)
+        found[:, at, to] = number(
+            head_contributions(weights[:, :, at, to], vectors[layer.keys(some)], room), some
+        )
     return found
 
 
@@ -280,7 +282,7 @@ def zeroing_rows(
         pairs = (weights != 0).any(1)
         example, query, _ = pairs.nonzero(as_tuple=True)
         x, o, y = (each[example, query + some.start] for each in (layer.stream, layer.attended, layer.output))
-        brings = brought(weights, layer.carried[layer.keys(some)]).permute(1, 2, 0, 3)
+        brings = head_contributions(weights, layer.carried[layer.keys(some)]).permute(1, 2, 0, 3)
         less = o - brings[pairs]  # [pair width]
         after = layer.anatomy.after_attention(x.to(dtype)[None], less.to(dtype)[None])
         without = layer.anatomy.output(after)[0].to(y.dtype)

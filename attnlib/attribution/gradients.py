@@ -31,7 +31,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attnlib.attribution.promises import hands_gradients_on, hold
+from attnlib.attribution.assumptions import check_assumption, hands_gradients_on
 from attnlib.attribution.prompts import Prompts, check_token, measure
 from attnlib.attribution.stream import (
     Stream,
@@ -77,7 +77,7 @@ def _slopes(
     asked: Sequence[Prompts],
     read: Callable[[Stream, Stream], Scores],
 ) -> list[Scores]:
-    hold(model, hands_gradients_on)
+    check_assumption(model, hands_gradients_on)
     return [read(*found) for found in slopes(model, ids, asked)]
 
 
@@ -100,7 +100,7 @@ def integrated_gradients(
     The `baseline` is a token that stands at every position; embeddings of zero by default.
     """
     check_at_least(1, steps=steps)
-    hold(model, hands_gradients_on)
+    check_assumption(model, hands_gradients_on)
     ids, count = prompts.ids.clone(), len(prompts.ids)
     embedded, logits = stream_of(model, ids, prompts.query)
     start = torch.zeros_like(embedded[:1, :1])

@@ -82,6 +82,10 @@ class _Operations(TorchFunctionMode):
         self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         name, given, named = getattr(function, "__name__", ""), [*args], {**(kwargs or {})}
+        if not given and "input" in named:
+            given = [named.pop("input")]
+        if name in PRODUCTS | QUOTIENTS and len(given) == 1 and "other" in named:
+            given.append(named.pop("other"))
         if self.constants is not None and name in ADDED:
             self._keep_added(name, given, named)
         if name in PRODUCTS and all(map(self.depends, given[:2])):

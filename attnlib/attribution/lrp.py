@@ -40,15 +40,15 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attnlib.attribution.linearised import linearised, scaled
-from attnlib.attribution.promises import (
+from attnlib.attribution.assumptions import (
     alike,
+    check_assumption,
     half_of_digits,
     hands_gradients_on,
-    hold,
     predicting,
     reads_nothing_else,
 )
+from attnlib.attribution.linearised import linearised, scaled
 from attnlib.attribution.prompts import Prompts, measure
 from attnlib.attribution.stream import differentiating, passing, slopes
 from attnlib.models.attention.forward import logits_of
@@ -76,7 +76,7 @@ def _relevance(
     asked: Sequence[Prompts],
     attention: Callable[..., Inputs],
 ) -> list[Scores]:
-    hold(model, reads_nothing_else)
+    check_assumption(model, reads_nothing_else)
     with rules(model), inputs_changed(model, attention):
         found = slopes(model, ids, asked, of=Prompts.margin)
     return [(embedded * gradient).sum(-1) for embedded, gradient in found]
@@ -103,8 +103,8 @@ def rules(model: nn.Module, layer: int = 0) -> Iterator[None]:
     Raises a `ValueError` if, on a short text, the rules change the logits, or do not hand all of a logit's
     relevance on to place `layer` of the stream and to the constants that are added.
     """
-    hold(model, hands_gradients_on)
-    hold(model, partial(_lost, layer), (_lost, layer))
+    check_assumption(model, hands_gradients_on)
+    check_assumption(model, partial(_lost, layer), (_lost, layer))
     with linearised(model):
         yield
 

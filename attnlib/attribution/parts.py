@@ -180,7 +180,7 @@ class LayerParts:
                 )
 
 
-def brought(
+def head_contributions(
     attention: Float[Tensor, "batch head query key"],
     carried: Float[Tensor, "key batch head width"],
     room: Float[Tensor, " number"] | None = None,

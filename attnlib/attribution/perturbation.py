@@ -39,14 +39,14 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from attnlib.attribution.perturbation_engine import PerturbedBatch, Run, places, score_drops, scores_under
-from attnlib.attribution.promises import (
+from attnlib.attribution.assumptions import (
     alike,
+    check_assumption,
     hands_gradients_on,
     hides_nothing_else,
-    hold,
     reads_nothing_else,
 )
+from attnlib.attribution.perturbation_engine import PerturbedBatch, Run, places, score_drops, scores_under
 from attnlib.attribution.prompts import Prompts, check_token, measure
 from attnlib.attribution.stream import passing, slope, stream_of
 from attnlib.checks import check, check_between, check_one_of
@@ -184,7 +184,7 @@ def attention_knockout(
     causal = is_causal(model)
     some = prompts.ids.shape[1] >= 2 and (prompts.query or not causal)
     check(some, "attention knockout must have at least 2 tokens", 1)
-    hold(model, hides_nothing_else)
+    check_assumption(model, hides_nothing_else)
     asking = prompts.ids.new_tensor([prompts.query])
 
     def perturb(copies: PerturbedBatch) -> AbstractContextManager[None]:
@@ -207,7 +207,7 @@ def activation_patching(model: nn.Module, prompts: Prompts, *, layer: int = 0, b
     """Activation patching, in nats, of input embeddings (`layer` 0) or of a layer's output (from 1)."""
     other = prompts.otherwise("activation patching")
     if not layer:
-        hold(model, reads_nothing_else)
+        check_assumption(model, reads_nothing_else)
     there, _ = stream_of(model, torch.cat([prompts.ids, other]), prompts.query, layer)
     clean, patch = there.chunk(2)
 
@@ -226,9 +226,9 @@ def activation_patching(model: nn.Module, prompts: Prompts, *, layer: int = 0, b
 def attribution_patching(model: nn.Module, prompts: Prompts, *, layer: int = 0) -> Scores:
     """Attribution patching, in nats; `layer` as in `activation_patching`."""
     other = prompts.otherwise("attribution patching")
-    hold(model, hands_gradients_on)
+    check_assumption(model, hands_gradients_on)
     if not layer:
-        hold(model, reads_nothing_else)
+        check_assumption(model, reads_nothing_else)
     clean, gradient = slope(model, prompts, layer)
     patch, _ = stream_of(model, other, prompts.query, layer)
     return (gradient * (clean - patch)).sum(-1)

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from attnlib.attribution.promises import alike
+from attnlib.attribution.assumptions import alike
 from attnlib.attribution.prompts import Prompts
 from attnlib.models.attention import evaluating
 from attnlib.models.attention.forward import check_mixing, first_position, logits_of, n_layers, taken_by

@@ -34,8 +34,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from attnlib.attribution.assumptions import hides_nothing_else
 from attnlib.attribution.perturbation_engine import scores_under
-from attnlib.attribution.promises import hides_nothing_else
 from attnlib.attribution.prompts import Prompts, check_logits, measure
 from attnlib.checks import check, check_at_least
 from attnlib.models.attention import AttentionCall, evaluating

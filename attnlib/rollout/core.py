@@ -58,7 +58,9 @@ def layer_matrix(
 ) -> Matrix:
     """`M_l`, from the attention of one layer."""
     heads = attention.double()
-    weights = torch.full((heads.shape[1],), 1 / heads.shape[1]) if weights is None else weights
+    weights = (
+        torch.full((heads.shape[1],), 1 / heads.shape[1], dtype=heads.dtype) if weights is None else weights
+    )
     mean = (weights.double()[:, None, None] * heads).sum(1)
     if sink is not None:
         mean = without_sink(mean, sink)
@@ -72,7 +74,7 @@ def without_sink(mean: Matrix, sink: Sequence[int]) -> Matrix:
     left = mean.clone()
     left[..., list(sink)] = 0
     rest = left.sum(-1, keepdim=True)
-    found = torch.where(rest > 0, left / rest * total, identity * total)
+    found = torch.where(rest != 0, left / rest * total, identity * total)
     found[:, list(sink)] = (identity * total)[:, list(sink)]
     return found
 

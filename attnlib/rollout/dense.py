@@ -118,7 +118,7 @@ class Mixer:
         self.n, self.device, self.residual = self.layers[0].shape[-1], self.layers[0].device, residual
         self.dtype = torch.promote_types(self.layers[0].dtype, torch.float32)
         self.weights = check_head_weights(head_weights, self.layers, residual)
-        self.stays = None if sink is None else sink_mask(sink, self.n, self.device)
+        self.non_sink = None if sink is None else non_sink_mask(sink, self.n, self.device)
         bytes_of_one = max(1, len(self.layers[0]) * self.n**2 * self.dtype.itemsize)
         self.together = max(1, GROUP_BYTES.get(self.device.type, GROUP_BYTES["cpu"]) // bytes_of_one)
 
@@ -146,8 +146,8 @@ class Mixer:
         mixed = mixed.unflatten(-1, (self.n, self.n))
         total = mixed.sum(-1, keepdim=True)
         check_rows(layers, total, expected.tolist(), start)
-        if self.stays is not None:
-            mixed = _drop_sink(mixed, total, self.stays)
+        if self.non_sink is not None:
+            mixed = _drop_sink(mixed, total, self.non_sink)
         if not self.residual:
             return mixed.div_(torch.where(total == 0, 1, total))
         identity = identity.to(self.device, dtype)
@@ -258,7 +258,7 @@ def token_indices(given: Any, n: int, name: str, device: torch.device) -> Tensor
     return (index % n).to(device)
 
 
-def sink_mask(sink: Sequence[int], n: int, device: torch.device, more: int = 0) -> Bool[Tensor, " key"]:
+def non_sink_mask(sink: Sequence[int], n: int, device: torch.device, more: int = 0) -> Bool[Tensor, " key"]:
     """True for the keys that stay: of `n` keys, among which the sinks are, and `more` keys behind them."""
     keep = torch.ones(n + more, dtype=torch.bool, device=device)
     keep[token_indices(sink, n, "sink", device)] = False
@@ -308,5 +308,5 @@ def check_rows(
                 f"Attention rows of layer {layer} do not sum to 1 (their mean over heads is off by up to "
                 f"{off:.3g}); each row is divided by its sum. Were these softmax weights, without dropout "
                 "and without padding rows?",
-                stacklevel=4,
+                stacklevel=6,
             )

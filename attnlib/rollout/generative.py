@@ -43,7 +43,7 @@ from attnlib.pieces import pieces
 from attnlib.rollout.beside import beside_tokens, of_all, of_prompt
 from attnlib.rollout.collected import Collected, follow
 from attnlib.rollout.core import uniform_causal_attention
-from attnlib.rollout.dense import sink_mask
+from attnlib.rollout.dense import non_sink_mask
 from attnlib.rollout.null import null_ratio, uniform_causal_rollout
 from attnlib.rollout.recursion import Recursion, one_hot
 
@@ -223,11 +223,11 @@ def generate_with_rollout(
             result = generate(model, prompt, new, options | beside)
         ids = result if isinstance(result, Tensor) else result.sequences
     length, read = prompt.shape[1], ids[:, :-1]  # the last token predicts nothing
-    stays = None if sink is None else sink_mask(sink, length, ids.device, read.shape[1] - length)
+    non_sink = None if sink is None else non_sink_mask(sink, length, ids.device, read.shape[1] - length)
     recursion = Recursion(
         one_hot(torch.arange(length, device=ids.device), (1, read.shape[1]), model_dtype(model)),
         cumulative=True,
-        stays=stays,
+        non_sink=non_sink,
         once=True,
         first_kept=length - 1,
     )

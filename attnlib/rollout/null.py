@@ -18,7 +18,7 @@ from torch import Tensor
 
 from attnlib.checks import check_at_least
 from attnlib.options import plain_options
-from attnlib.rollout.dense import sink_mask, token_indices
+from attnlib.rollout.dense import non_sink_mask, token_indices
 from attnlib.rollout.recursion import one_hot
 
 
@@ -53,12 +53,12 @@ def uniform_causal_rollout(
     cpu = torch.device("cpu")
     columns = torch.arange(n) if keys is None else token_indices(keys, n, "keys", cpu)
     queries = slice(None) if rows is None else token_indices(rows, n, "rows", cpu)
-    stays = sink_mask([] if sink is None else sink, n, cpu)[:, None].double()
-    seen = stays.cumsum(0)
-    alone = (seen == 0) | (stays == 0)
+    non_sink = non_sink_mask([] if sink is None else sink, n, cpu)[:, None].double()
+    seen = non_sink.cumsum(0)
+    alone = (seen == 0) | (non_sink == 0)
     state, states = one_hot(columns, (1, n), torch.float64)[0], []
     for _ in range(layers):
-        mean = torch.where(alone, state, (state * stays).cumsum(0) / seen.clamp(min=1))
+        mean = torch.where(alone, state, (state * non_sink).cumsum(0) / seen.clamp(min=1))
         state = (mean + state) / 2
         states.append(state[queries])
     return torch.stack(states) if cumulative else states[-1]

@@ -51,13 +51,13 @@ class Recursion:
         *,
         real: Bool[Tensor, "batch token"] | None = None,
         cumulative: bool = False,
-        stays: Bool[Tensor, " token"] | None = None,
+        non_sink: Bool[Tensor, " token"] | None = None,
         once: bool = False,
         first_kept: int = 0,
         identity: bool = False,
     ) -> None:
         self.state, self.layer, self.history = start, 0, list[Tensor]()
-        self.real, self.stays, self.cumulative = real, stays, cumulative
+        self.real, self.non_sink, self.cumulative = real, non_sink, cumulative
         self.once, self.first_kept, self.identity = once, first_kept, identity
 
     def __call__(self, call: AttentionCall) -> Generator[Wanted, Product, None]:
@@ -79,9 +79,9 @@ class Recursion:
         end = keys.shape[1] if end is None else end
         first_key, first_query = end - keys.shape[1], end - queries.shape[1]
         columns = keys
-        if self.stays is not None:
-            stays = self.stays[first_key:end, None].to(keys.dtype)
-            columns = torch.cat([keys * stays, stays.expand(len(keys), -1, 1)], -1)
+        if self.non_sink is not None:
+            non_sink = self.non_sink[first_key:end, None].to(keys.dtype)
+            columns = torch.cat([keys * non_sink, non_sink.expand(len(keys), -1, 1)], -1)
         # the attention that padding gets shows whether a kernel, or a model's own formula, applies the mask
         may_leak = self.real is not None and not (call.knows_mask and call.can_fuse)
         if may_leak:
@@ -92,9 +92,9 @@ class Recursion:
         if may_leak:
             self._check_leaks(product[..., -1].detach(), slice(first_query, end))
             product = product[..., :-1]
-        if self.stays is not None:
+        if self.non_sink is not None:
             product, rest = product[..., :-1], product[..., -1:]
-            alone = (rest == 0) | ~self.stays[first_query:end, None]
+            alone = (rest == 0) | ~self.non_sink[first_query:end, None]
             product = torch.where(alone, queries, product / torch.where(alone, 1, rest)) * total
         state = (product + queries) / (total + 1)
         if self.real is None:
@@ -106,7 +106,7 @@ class Recursion:
         """Move to the layer's device: a model may be split over several."""
         self.state = self.state.to(device)
         self.real = None if self.real is None else self.real.to(device)
-        self.stays = None if self.stays is None else self.stays.to(device)
+        self.non_sink = None if self.non_sink is None else self.non_sink.to(device)
 
     def _check_leaks(self, leaked: Float[Tensor, "batch query"], queries: slice) -> None:
         """Raise a `ValueError` where tokens look at padding."""
@@ -121,7 +121,7 @@ class Recursion:
             )
 
 
-class Descent(Recursion):
+class TopDownRecursion(Recursion):
     """Rollout of `queries`, from the last layer down, after a model has run."""
 
     def __init__(
@@ -167,8 +167,8 @@ class Descent(Recursion):
             ahead, alone = self._shares(example, queries, keys, mean)
             moved[example][:, keys].addmm_(x[example][:, queries] * ahead, mean)
             left[example][:, queries] = x[example][:, queries] * alone
-        if self.stays is not None:
-            moved *= self.stays
+        if self.non_sink is not None:
+            moved *= self.non_sink
         return moved.add_(left)
 
     def _shares(
@@ -176,9 +176,9 @@ class Descent(Recursion):
     ) -> tuple[Float[Tensor, " query"], Float[Tensor, " query"]]:
         """`a` and `b`."""
         ahead, alone = mean.new_full((2, len(mean)), 0.5)
-        if self.stays is not None:
-            rest = mean @ self.stays[keys].to(mean)
-            only_sinks = (rest == 0) | ~self.stays[queries]
+        if self.non_sink is not None:
+            rest = mean @ self.non_sink[keys].to(mean)
+            only_sinks = (rest == 0) | ~self.non_sink[queries]
             ahead = torch.where(only_sinks, 0, 1 / rest) / 2
             alone = (1.0 + only_sinks) / 2
         if self.real is not None:

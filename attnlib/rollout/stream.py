@@ -24,7 +24,7 @@ from attnlib.models.attention.call import AttentionCall, Product, Wanted
 from attnlib.models.attention.forward import check_layers, model_dtype, n_layers
 from attnlib.options import plain_options
 from attnlib.rollout.beside import beside_tokens, of_prompt
-from attnlib.rollout.dense import sink_mask
+from attnlib.rollout.dense import non_sink_mask
 from attnlib.rollout.generative import check_generation, generate
 from attnlib.rollout.recursion import Recursion, one_hot
 from attnlib.undoing import undone
@@ -81,7 +81,7 @@ def stream_with_rollout(
         check(given is None, f"{name} must be None: a stream takes single tokens", given)
     cache = generate_kwargs.get("use_cache")
     check(cache is not False, "use_cache must be True: else every step reads all tokens", cache)
-    stays = None if sink is None else sink_mask(sink, prompt.shape[1], prompt.device, max_new_tokens)
+    non_sink = None if sink is None else non_sink_mask(sink, prompt.shape[1], prompt.device, max_new_tokens)
     layers = n_layers(model)
     if layers is None:
         raise ValueError(
@@ -89,7 +89,7 @@ def stream_with_rollout(
         )
     columns = torch.arange(prompt.shape[1], device=prompt.device)
     start = one_hot(columns, (1, prompt.shape[1] + max_new_tokens), model_dtype(model))
-    recursion = _CachedRecursion(start, layers, stays=stays)
+    recursion = _CachedRecursion(start, layers, non_sink=non_sink)
     return _rows(model, recursion, prompt, max_new_tokens, generate_kwargs)
 
 

@@ -30,8 +30,8 @@ from attnlib.models.attention.call import AttentionCall, Observer, Product, Want
 from attnlib.models.attention.forward import Mask, check_prompt, model_dtype, read_names, watched_pass
 from attnlib.models.devices import brought_by_name
 from attnlib.options import plain_options
-from attnlib.rollout.dense import sink_mask, token_indices
-from attnlib.rollout.recursion import Descent, Recursion, one_hot
+from attnlib.rollout.dense import non_sink_mask, token_indices
+from attnlib.rollout.recursion import Recursion, TopDownRecursion, one_hot
 
 FEW_KEYS = 256
 """With at most this many more columns than rows, going up with all columns costs less than going down."""
@@ -124,7 +124,7 @@ def rollout_of(
     options: dict[str, Any] = {
         "real": real,
         "cumulative": cumulative,
-        "stays": None if sink is None else sink_mask(sink, n, device),
+        "non_sink": None if sink is None else non_sink_mask(sink, n, device),
     }
     if queries is None or not len(queries) or len(queries) + FEW_KEYS >= len(columns):
         start = one_hot(columns, (batch, n), dtype)
@@ -134,7 +134,7 @@ def rollout_of(
         states = [state.to(device) for state in states]
         states = states if queries is None else [state[:, queries] for state in states]
     else:
-        descent = Descent(queries, (batch, n), dtype, **options)
+        descent = TopDownRecursion(queries, (batch, n), dtype, **options)
         if descent.read(model, input_ids, attention_mask, **model_inputs):
             states = descent.down()
         else:  # a column per requested row; only its gradient matters

@@ -59,7 +59,7 @@ def key_parts(
 ) -> dict[str, str]:
     """The hash of each part that the trained weights depend on; arguments are those of `trained`."""
     kinds = {type(part) for part in model.modules()}
-    packages = sorted({"torch", *(kind.__module__.partition(".")[0] for kind in kinds)})
+    packages = sorted({"torch", "numpy", *(kind.__module__.partition(".")[0] for kind in kinds)})
     asked = {
         "model": model,
         "data": batches,
@@ -142,7 +142,7 @@ class _Reading:
             self.add(total, (value.__name__, value.__self__))
         elif isinstance(value, type | types.BuiltinFunctionType | np.ufunc):
             total.update(f"{_named(value)};".encode())
-            if isinstance(value, type) and _is_own(value.__module__):
+            if isinstance(value, type) and _is_followed(value.__module__):
                 self.use(id(value), _named(value), _members(value))
         elif isinstance(value, nn.Module):
             self.add(total, _of_model(value))
@@ -166,7 +166,7 @@ class _Reading:
         self.add(total, (_named(value), enclosed))
         if not _is_library(home := value.__globals__.get("__name__", "__main__")):
             self.add(total, (value.__defaults__, value.__kwdefaults__))
-            self.add_code(total, value.__code__, value.__globals__ if _is_own(home) else {})
+            self.add_code(total, value.__code__, value.__globals__ if _is_followed(home) else {})
 
     def add_code(self, total: Any, code: types.CodeType, around: dict[str, Any]) -> None:
         """Hash bytecode, and collect the objects that it names in `around`, the globals of its module."""
@@ -177,7 +177,7 @@ class _Reading:
             else:
                 self.add(total, each)
         for step in dis.get_instructions(code) if around else ():
-            if step.opname == "IMPORT_NAME" and step.argval and _is_own(step.argval):
+            if step.opname == "IMPORT_NAME" and step.argval and _is_followed(step.argval):
                 self.use_named(step.argval, importlib.import_module(step.argval), code.co_names)
             elif step.opname in ("LOAD_GLOBAL", "LOAD_NAME") and step.argval in around:
                 self.use_named((id(around), step.argval), around[step.argval], code.co_names)
@@ -186,7 +186,7 @@ class _Reading:
         """Collect an object that code names; of a user's module, the attributes that the code names."""
         if not isinstance(value, types.ModuleType):
             self.use(key, str(key[-1]), value)
-        elif value not in inside and _is_own(value.__name__):
+        elif value not in inside and _is_followed(value.__name__):
             for each in names:
                 if hasattr(value, each):
                     self.use_named((id(value), each), getattr(value, each), names, (*inside, value))
@@ -251,7 +251,7 @@ def _unwrapped(value: Any) -> Any:
     return inspect.unwrap(value, stop=stays) if callable(value) and not isinstance(value, type) else value
 
 
-def _is_own(module: str) -> bool:
+def _is_followed(module: str) -> bool:
     """Whether a module belongs neither to a library nor to `ROOMS`, whose source is hashed anyway."""
     rooms = tuple(f"attnlib.{room}." for room in ROOMS)
     return not _is_library(module) and not f"{module}.".startswith(rooms)

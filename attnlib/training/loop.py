@@ -124,7 +124,7 @@ def fit(
         stack.enter_context(seeded(plan.seed, device))
         keepers = [hook for hook in hooks if isinstance(hook, Keeper)]
         run = Run(model.to(device), plan, device, evaluate, folder, keepers, key)
-        done = not plan.tensorboard and run.is_done()
+        done = not plan.tensorboard and run.load_if_finished()
         if folder is not None and not done:
             stack.enter_context(locked(folder))
         stack.enter_context(logging_to(None if done else folder, progress))

@@ -66,7 +66,7 @@ class Run:
         for keeper in self.keepers:
             keeper.join(self.folder, self.key, model)
 
-    def is_done(self) -> bool:
+    def load_if_finished(self) -> bool:
         """Whether the folder holds this run, finished; if so, load it. Nothing is written or logged."""
         try:
             return self.folder is not None and self._take_up(unfinished=False)

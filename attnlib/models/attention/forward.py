@@ -22,7 +22,7 @@ from attnlib.models.transformer import Transformer
 
 Mask = Int[Tensor, "batch token"] | Bool[Tensor, "batch token"] | None
 
-HOUSE = Path(__file__).parents[2]
+PACKAGE_ROOT = Path(__file__).parents[2]
 
 PROBE = 4
 """The number of tokens in the texts on which a model is tested."""
@@ -126,7 +126,7 @@ def called(model: nn.Module, input_ids: Int[Tensor, "batch token"], given: dict[
 def _is_of_libraries(error: Exception) -> bool:
     """Whether an error was raised by a package that is installed beside torch, other than this package."""
     last = Path(traceback.extract_tb(error.__traceback__)[-1].filename)
-    return last.is_relative_to(Path(torch.__file__).parents[1]) and not last.is_relative_to(HOUSE)
+    return last.is_relative_to(Path(torch.__file__).parents[1]) and not last.is_relative_to(PACKAGE_ROOT)
 
 
 def _inputs(model: Any, mask: Mask, given: dict[str, Any]) -> dict[str, Any]:

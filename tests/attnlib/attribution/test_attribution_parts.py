@@ -22,7 +22,7 @@ from attnlib.attribution.decomposition import (
     shares,
     zeroing_rows,
 )
-from attnlib.attribution.parts import brought, parts_of
+from attnlib.attribution.parts import head_contributions, parts_of
 from attnlib.models import Transformer, TransformerConfig
 from attnlib.models.attention import changing, heads_ablated, reinforced
 from attnlib.models.attention.call import Affine
@@ -143,7 +143,7 @@ def test_parts_sum_to_the_streams_of_the_model(name):
         weights, vectors = weights_and_vectors(layer)
         parts = torch.einsum("bhij,bjhd->bijd", weights, vectors)
         close(layer.residual + parts.sum(2) + layer.constant, stream)
-        close(brought(weights, layer.through_norm).permute(1, 2, 0, 3), parts)
+        close(head_contributions(weights, layer.through_norm).permute(1, 2, 0, 3), parts)
         close(layer.after_attention, stream)
     for below, above in pairwise(layers):
         assert torch.equal(below.output, above.stream)

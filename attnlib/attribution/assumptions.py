@@ -1,8 +1,8 @@
 """What measures assume about a model; each assumption is tested once per model, on a short text.
 
-A measure that changes what a model computes, or how that is differentiated, relies on a promise: that a
+A method that changes what a model computes, or how that is differentiated, relies on an assumption: that a
 hidden token is really hidden, say, or that the model reads a token by its embedding alone. Architectures that
-break a promise are found by the effect on their outputs, not by their names.
+violate an assumption are found by the effect on their outputs, not by their names.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from attnlib.models.attention.inputs import keys_hidden
 from attnlib.models.attention.interface import alone, implementations
 
 Broken = Callable[[nn.Module, Int[Tensor, "2 token"]], str | None]
-"""A test of a promise on two texts that end with the same token: an error message, or None if it holds."""
+"""A test of an assumption on two texts with the same last token: an error message, or None if it holds."""
 
 _found: WeakKeyDictionary[nn.Module, dict[Any, str | None]] = WeakKeyDictionary()
 
 
-def hold(model: nn.Module, broken: Broken, promise: Any = None) -> None:
-    """Raise a `ValueError` where a model breaks a promise.
+def check_assumption(model: nn.Module, broken: Broken, assumption: Any = None) -> None:
+    """Raise a `ValueError` where a model violates an assumption.
 
-    The promise is tested once for each model, and again when its modules, precision or kernel have changed.
+    The assumption is tested once for each model, and again when modules, precision or kernel have changed.
     Open `with` blocks neither see nor change the test, and no random number is drawn.
     """
     kinds = tuple(type(module) for module in model.modules())
-    key = promise or broken, kinds, model_dtype(model), frozenset(implementations(model))
+    key = assumption or broken, kinds, model_dtype(model), frozenset(implementations(model))
     found = _found.setdefault(model, {})
     if key not in found:
         with alone(), evaluating(model), torch.no_grad():

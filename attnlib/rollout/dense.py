@@ -308,5 +308,5 @@ def check_rows(
                 f"Attention rows of layer {layer} do not sum to 1 (their mean over heads is off by up to "
                 f"{off:.3g}); each row is divided by its sum. Were these softmax weights, without dropout "
                 "and without padding rows?",
-                stacklevel=6,
+                stacklevel=7,
             )

@@ -176,7 +176,7 @@ def test_relevance_is_gradient_x_embedding_of_the_model_frozen_by_hand(family, m
 
 
 def test_relevance_does_not_depend_on_how_a_model_writes_its_norms_and_gates():
-    """The same numbers of classes by other names, of functions, and of one projection that is cut in two."""
+    """The same by other names of classes, named arguments of functions, and one projection cut in two."""
     model, methods = made("Llama", **GROUPED), (CONSTANT, "AttnLRP")
     expected = [attribute(model, IDS[0], target=7, method=method) for method in methods]
 
@@ -191,7 +191,7 @@ def test_relevance_does_not_depend_on_how_a_model_writes_its_norms_and_gates():
 
         def forward(self, x):
             given, times = linear(x, self.both).chunk(2, -1)
-            return self.back(silu(given) * times)
+            return self.back(silu(input=given).mul(other=times))
 
     for module in model.modules():
         if type(module).__name__ == "LlamaRMSNorm":

@@ -92,6 +92,16 @@ def test_rollout_is_its_definition_whatever_the_options(shape, residual, weighte
         assert not rolled[:, :, [i for i in range(n) if i not in sink]][..., sink].any()
 
 
+def test_a_row_with_less_than_nothing_beside_the_sink_is_divided_by_what_it_has():
+    """By the weights 1 and -1/2, a row has 1 on the sink and -1/2 on the key 1, and sums to 1/2."""
+    attention = torch.eye(3).expand(1, 1, 2, 3, 3).clone()
+    attention[0, 0, 0, 2], attention[0, 0, 1, 2] = torch.tensor([1.0, 0, 0]), torch.tensor([0, 1.0, 0])
+    weights = torch.tensor([[1.0, -0.5]])
+    expected = by_definition(attention, weights, sink=[0])
+    torch.testing.assert_close(expected[0, 0, 2], torch.tensor([0, 1 / 3, 2 / 3], dtype=torch.float64))
+    torch.testing.assert_close(rollout(attention, weights, sink=[0]).double(), expected[:, -1])
+
+
 def test_long_causal_attention_is_multiplied_in_blocks():
     n = 515  # no multiple of the blocks
     attention = softmax_attention(batch=2, layers=3, heads=1, n=n, causal=True)

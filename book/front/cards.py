@@ -76,8 +76,8 @@ def names_the_fact() -> Card:
     shares = {"rollout": number.value, "five at random": number.bound}
     return Card(
         percent(number.value),
-        f"of {number.n:,} prompts: rollout's top five tokens, among those of the facts, include one of the "
-        f"right fact. Five random tokens do in {percent(number.bound)}.",
+        f"of {number.n:,} prompts: so often one of rollout's five highest-ranked tokens is part of the right "
+        f"fact. If five tokens of the facts are drawn at random, this happens in {percent(number.bound)}.",
         "A language model's facts",
         "/notebooks/generative_rollout.ipynb#which-methods-find-the-needle",
         bars(shares),
@@ -121,8 +121,8 @@ def adds_wrongly() -> Card:
     right = solve(adds.model, adds.task, f"{SUMS[0]}=")
     return Card(
         f"{SUMS[0].replace('+', ' + ')} = {answer}",
-        f"is the answer of a small transformer with one head off. With all heads it is {right}. Switch the "
-        "head off yourself, in the explorer below.",
+        f"is what a small transformer answers with one head switched off. With all heads, it answers "
+        f"{right}. Switch the head off yourself, in the explorer below.",
         "What each head is for",
         "/notebooks/arithmetic_lens.ipynb#what-each-head-is-for",
         weights(read["attentions"][layer, head].numpy()),
@@ -135,8 +135,8 @@ def agrees_weakly() -> Card:
     shares = {"standard metric": number.value, "the same order": 1.0}
     return Card(
         f"τ = {number.value:.2f}",
-        "is Kendall's rank correlation of two rankings of attribution methods: by the standard faithfulness "
-        f"metric, and by ground truth, over {number.n} settings. Equal rankings have 1.",
+        "(Kendall's rank correlation): so well does the standard faithfulness metric agree with ground truth "
+        f"about which attribution methods are better, over {number.n} settings. Equal rankings have τ = 1.",
         "Metrics against ground truth",
         "/notebooks/faithfulness_metrics.ipynb#which-metric-agrees-with-ground-truth",
         bars(shares),
@@ -170,8 +170,9 @@ def order_changes() -> Card:
     order = ORDER[same_order(trained, compiled).verdict]["order headline"]
     return Card(
         f"{ordinal(first)} → {ordinal(last)}",
-        f"is rollout's rank among {len(both)} methods at finding the tokens that cause an output: in "
-        f"compiled, then in trained transformers of {seeds} random programs. {order}",
+        f"is rollout's rank among {len(both)} methods that look for the tokens which cause an output: "
+        f"{ordinal(first)} in transformers compiled from {seeds} random programs, and {ordinal(last)} in "
+        f"transformers trained on them. {order}",
         "Random programs",
         "/notebooks/random_programs.ipynb#does-this-hold-for-trained-models",
         slopes(both[["compiled", "trained"]].to_numpy(), [*both.index].index("rollout")),

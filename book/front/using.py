@@ -27,11 +27,12 @@ PASSES = Path(__file__).parents[1] / "performance/measures.csv"
 
 CAPTION = """\
 :::{{container}} caption
-*Needed* are the tokens from which the algorithm computes the answer, by [ground \
-truth](/notebooks/faithfulness_metrics.ipynb), over {needs} settings. *Used* are those on which the model's \
-own answer depends, by the faithfulness metric that ground truth selected, over {uses}. Chance is 0 and \
-perfect is 1; brackets are 95 % confidence intervals over settings, without supervised heads. Passes are \
-matrix products in units of one forward pass ([how they are counted](/book/performance.md)).
+*Needed tokens* are those from which the algorithm computes the answer, known by [ground \
+truth](/notebooks/faithfulness_metrics.ipynb) (mean over {needs} settings). *Used tokens* are those on which \
+the answer of this model depends, measured by the faithfulness metric that agrees best with ground truth \
+({uses} settings). Models with supervised heads are left out. Scores go from chance (0) to perfect (1), with \
+95 % confidence intervals over settings. *Passes* compare the cost with one forward pass ([how it is \
+counted](/book/performance.md)).
 :::"""
 
 

@@ -20,30 +20,30 @@ OPENING = "This book repeats six attention studies with ground truth."
 
 SENTENCES: Mapping[str, Mapping[str, str]] = {
     "used tokens, and raw attention": {
-        REPRODUCED: "Attention rollout beats raw attention at finding the tokens our models use "
-        "(lead {}; chance 0, perfect 1).",
-        NOT_REPRODUCED: "Attention rollout does not beat raw attention at finding the tokens our "
-        "models use (lead {}; chance 0, perfect 1).",
-        INCONCLUSIVE: "It is open whether attention rollout beats raw attention at finding the tokens our "
-        "models use (lead {}; chance 0, perfect 1).",
+        REPRODUCED: "Attention rollout beats raw attention at finding the tokens that trained models "
+        "use ({}).",
+        NOT_REPRODUCED: "Attention rollout does not beat raw attention at finding the tokens that trained "
+        "models use ({}).",
+        INCONCLUSIVE: "Whether attention rollout beats raw attention at finding the tokens that trained "
+        "models use is open ({}).",
         NOT_RUN: "Attention rollout was not compared with raw attention.",
     },
     "programs: rollout, raw attention": {
-        REPRODUCED: "On compiled random programs, it leads by {}.",
-        NOT_REPRODUCED: "On compiled random programs, rollout does not lead either ({}).",
-        INCONCLUSIVE: "Whether rollout leads in compiled random programs is open ({}).",
+        REPRODUCED: "In compiled random programs, rollout is better ({}).",
+        NOT_REPRODUCED: "In compiled random programs, rollout is not better ({}).",
+        INCONCLUSIVE: "In compiled random programs, this is open ({}).",
         NOT_RUN: "No random programs were compiled.",
     },
     "trained: the same order": {
-        REPRODUCED: "Trained and compiled transformers order methods alike (Kendall's tau {}).",
-        NOT_REPRODUCED: "Trained and compiled transformers order methods differently (Kendall's tau {}).",
-        INCONCLUSIVE: "It is open whether trained and compiled transformers order methods alike "
+        REPRODUCED: "Trained and compiled transformers favour the same methods (Kendall's tau {}).",
+        NOT_REPRODUCED: "Trained and compiled transformers favour different methods (Kendall's tau {}).",
+        INCONCLUSIVE: "It is open whether trained and compiled transformers favour the same methods "
         "(Kendall's tau {}).",
         NOT_RUN: "No transformer was trained on random programs.",
     },
     "cause, reversal, language model": {
-        REPRODUCED: "Attention makes a language model fail on longer reversals: redirecting it raises "
-        "accuracy by {}.",
+        REPRODUCED: "Attention makes a language model fail on longer reversals: redirected to "
+        "the letter to copy, it gains {}.",
         NOT_REPRODUCED: "Attention does not make a language model fail on longer reversals: redirecting it "
         "changes accuracy by {}.",
         INCONCLUSIVE: "Whether attention makes a language model fail on longer reversals is open: "
@@ -66,7 +66,7 @@ SENTENCES: Mapping[str, Mapping[str, str]] = {
         NOT_RUN: "The standard faithfulness metric was not compared with ground truth.",
     },
     "metric chosen by ground truth": {
-        REPRODUCED: "Replacing one token and measuring log-probability raises tau by {}.",
+        REPRODUCED: "Replacing one token and measuring log-probability raises this tau by {}.",
         NOT_REPRODUCED: "Replacing one token and measuring log-probability does not raise tau ({}).",
         INCONCLUSIVE: "Whether replacing one token and measuring log-probability raises tau is open ({}).",
         NOT_RUN: "Other metrics were not run.",

@@ -25,13 +25,13 @@ from book.chapters.records import paper_figures
 POINT = 0.01
 """The margin: the allowed distance below the paper's figure, and the loss that counts as one."""
 
-MOST = 0.9
+MIN_SHARE = 0.9
 """The least share of attention on the program's keys for a supervised head to look there and nowhere else."""
 
 PRICE = 0.005
 """The largest loss of accuracy at which supervision still counts as costing nothing."""
 
-TELLS = 0.9
+MAX_UNIFORM_SHARE = 0.9
 """Above this share of uniform attention on the program's keys, a head cannot be told from any other."""
 
 WITH_A_SIZE = {name for name, definition in LANGUAGES.items() if definition.paper_size}
@@ -120,7 +120,7 @@ def sort_needs_one_layer(rows: pd.DataFrame) -> Outcome:
     """Whether the accuracy that `sort` loses without its second layer is below a point."""
     lost = one(_lost(rows), task="sort", ablation=LAYER)
     return Outcome(
-        above(_turned(lost), -POINT),
+        above(_negated(lost), -POINT),
         "Accuracy lost without it",
         number(lost, "seeds", POINT, unit="points", digits=2, signed=True),
         more=f"The paper says so, too: {100 * _published(lost):.1f} points. {UNVERIFIED}",
@@ -155,10 +155,10 @@ def losses_are_ordered_as_in_the_paper(rows: pd.DataFrame) -> Outcome:
     )
 
 
-def heads_look_where_told(rows: pd.DataFrame) -> Outcome:
+def heads_look_where_supervised(rows: pd.DataFrame) -> Outcome:
     """How much more attention supervised heads have on the program's keys than unsupervised ones, by seed."""
-    told, untold = _told_and_not(rows, "mass ")
-    cases = every(paired(told, untold, ["task", "metric"]))
+    supervised, unsupervised = _supervised_and_not(rows, "mass ")
+    cases = every(paired(supervised, unsupervised, ["task", "metric"]))
     least = cases.least
     return Outcome(
         cases.verdict,
@@ -171,20 +171,20 @@ def heads_look_where_told(rows: pd.DataFrame) -> Outcome:
 
 def heads_look_nowhere_else(rows: pd.DataFrame) -> Outcome:
     """The share of attention on the program's keys, in supervised heads."""
-    told, _ = _told_and_not(rows, "mass ")
-    cases = every(table_over_seeds(told, ["task", "metric"], share=True), MOST)
+    supervised, _ = _supervised_and_not(rows, "mass ")
+    cases = every(table_over_seeds(supervised, ["task", "metric"], share=True), MIN_SHARE)
     least = cases.least
     return Outcome(
         cases.verdict,
         f"Shown in {cases.shown} of {cases.n} heads. Smallest share of attention, in `{least.task}`",
-        number(least, "seeds", MOST),
+        number(least, "seeds", MIN_SHARE),
     )
 
 
 def telling_costs_nothing(rows: pd.DataFrame) -> Outcome:
     """The change of accuracy by the supervision of heads, paired by seed, against a loss of `PRICE`."""
-    told, untold = _told_and_not(rows, "accuracy$")
-    gained = paired(told, untold, ["task"])
+    supervised, unsupervised = _supervised_and_not(rows, "accuracy$")
+    gained = paired(supervised, unsupervised, ["task"])
     cases = every(gained, -PRICE)
     least, most = cases.least, one(gained.nlargest(1, "value"))
     return Outcome(
@@ -230,14 +230,13 @@ def _lost(rows: pd.DataFrame) -> pd.DataFrame:
     return lost_when_smaller(models.assign(language=models["task"])).rename(columns={"language": "task"})
 
 
-def _told_and_not(rows: pd.DataFrame, metric: str) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The rows of supervised and unsupervised models, without heads whose `uniform` is above `TELLS`."""
+def _supervised_and_not(rows: pd.DataFrame, metric: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The rows of supervised and unsupervised models; heads above `MAX_UNIFORM_SHARE` are left out."""
     rows = _of_scale(rows)
     rows = rows[rows["ablation"].eq("") & rows["bos"].eq(True) & rows["metric"].str.match(metric)]
-    rows = rows[~rows["uniform"].gt(TELLS)]
-    told = rows["supervised"].astype(bool)
-    there(rows[told])
-    return rows[told], rows[~told]
+    rows = rows[~rows["uniform"].gt(MAX_UNIFORM_SHARE)]
+    supervised = rows["supervised"].astype(bool)
+    return there(rows[supervised]), rows[~supervised]
 
 
 def _theirs(table: str, task: str) -> float:
@@ -263,11 +262,12 @@ def _printed(theirs: float, unit: str) -> str:
     return f"{100 * theirs:{'+.1f' if unit == 'points' else 'g'}} {unit} (unverified)"
 
 
-def _turned(row: Any) -> Any:
+def _negated(row: Any) -> Any:
     return row._replace(value=-row.value, low=-row.high, high=-row.low)
 
 
 PAPER, HEADS = "Paper vs ours", "Where the heads look"
+AGREEMENT, SIZE = "Agreement with the program", "Is the program's size necessary?"
 
 CLAIMS = tuple(
     Claim("weiss2021thinking", name, words, "rasp_languages", section, rule, answer)
@@ -277,7 +277,8 @@ CLAIMS = tuple(
             "At the size of its RASP program, a transformer learns every language to within a point of the "
             "paper's mean.",
             PAPER,
-            "In each language with BOS, the interval over seeds lies above the paper's mean less one point.",
+            "In each language with BOS for which the paper has a mean, the interval over seeds lies above "
+            "this mean less one point.",
             mean_is_the_papers,
         ),
         (
@@ -285,8 +286,8 @@ CLAIMS = tuple(
             "At the size of its RASP program, the best run of every language is within a point of the "
             "paper's.",
             PAPER,
-            "In each language with BOS, the best seed's interval over test sequences lies above the paper's "
-            "best run less one point.",
+            "In each language with BOS for which the paper has a best run, the best seed's interval over "
+            "test sequences lies above this run less one point.",
             best_is_the_papers,
         ),
         (
@@ -299,35 +300,35 @@ CLAIMS = tuple(
         (
             "second layer of reverse, hist2",
             "`reverse` and `hist2` need the second layer of their programs.",
-            PAPER,
+            SIZE,
             "In both, more than a point is lost without it, seed by seed.",
             second_layer_is_needed,
         ),
         (
             "second layer of sort",
             "`sort` does not need its second layer.",
-            PAPER,
+            SIZE,
             "Less than a point is lost without it, seed by seed.",
             sort_needs_one_layer,
         ),
         (
             "second head of sort_by_freq",
             "`sort_by_freq` needs the second head of its program.",
-            PAPER,
+            SIZE,
             "Something is lost without it, seed by seed.",
             partial(second_head_is_needed, "sort_by_freq"),
         ),
         (
             "second head of hist",
             "Without a beginning-of-sequence token, `hist` needs a second head.",
-            PAPER,
+            SIZE,
             "Something is lost without it, seed by seed.",
             partial(second_head_is_needed, HIST),
         ),
         (
             "what smaller models lose",
             "Smaller models lose most accuracy in the languages where the paper's smaller models do.",
-            PAPER,
+            SIZE,
             "The rank correlation of losses, over languages and ways to be smaller, is above 0.",
             losses_are_ordered_as_in_the_paper,
         ),
@@ -337,19 +338,20 @@ CLAIMS = tuple(
             HEADS,
             "In every head the share of attention there rises, seed by seed. A head whose program looks at "
             "nearly all keys does not count.",
-            heads_look_where_told,
+            heads_look_where_supervised,
         ),
         (
             "supervision, nine tenths",
             "Supervised heads put at least nine tenths of their attention where the program looks.",
             HEADS,
-            "In every supervised head, the interval over seeds of the share there lies above 0.9.",
+            "In every supervised head, the interval over seeds of the share there lies above 0.9. A head "
+            "whose program looks at nearly all keys does not count.",
             heads_look_nowhere_else,
         ),
         (
             "supervision, its price",
             "Supervising the heads costs less than half a point of accuracy in every language.",
-            HEADS,
+            AGREEMENT,
             "In every language, less than half a point is lost, seed by seed.",
             telling_costs_nothing,
         ),

@@ -53,7 +53,9 @@ def joined(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _folds(cell: dict[str, Any]) -> bool:
-    return bool({"hide-input", "hide-cell"} & set(cell["metadata"].get("tags", [])))
+    """Whether the page shows the cell in a fold; a cell of the chapter's other page is removed."""
+    tags = set(cell["metadata"].get("tags", []))
+    return bool({"hide-input", "hide-cell"} & tags) and "remove-cell" not in tags
 
 
 def _labels(cell: dict[str, Any]) -> dict[str, str]:

@@ -57,6 +57,7 @@ def test_a_fold_says_what_is_in_it(of, shown, hidden):
         ([cell("parameters", source="a", shows=False), cell(source="b")], ["a", "b"]),
         ([cell(source="a", shows=False), cell("teaches", source="b")], ["a", "b"]),
         ([cell(source="a", shows=False), cell("remove-cell", source="b")], ["a", "b"]),
+        ([cell(source="a", shows=False), cell("hide-input", "remove-cell", source="b")], ["a", "b"]),
     ],
 )
 def test_folds_one_below_the_other_are_one_and_none_swallows_what_is_shown_or_named(cells, sources):

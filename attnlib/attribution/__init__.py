@@ -1,4 +1,4 @@
-"""Attribution: which tokens a prediction drew on, by every measure of one registry."""
+"""Attribution: which tokens a prediction depends on, by every measure of one registry."""
 
 from attnlib.attribution.asking import attribute
 from attnlib.attribution.attention import from_attention

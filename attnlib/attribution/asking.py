@@ -23,10 +23,10 @@ def attribute(
     counterfactual: Counterfactual = None,
     target_span: tuple[int, int] | None = None,
 ) -> Float[Tensor, " key"]:
-    """What one prediction on one prompt drew on, by one method; arguments and errors as in `attributions`.
+    """What one prediction on one prompt depends on, by one method; arguments and errors as in `attributions`.
 
     With `target_span`, the positions of a written text's first token and of the one after its last, this is
-    what the span as a whole drew on, each token predicted from those before it: see `span_attributions`.
+    what the span as a whole depends on, each token predicted from those before it: see `span_attributions`.
     Only tokens before the span get scores; a query, target, foil or counterfactual beside it is a ValueError.
 
     Example:

@@ -106,7 +106,7 @@ def ask(
     foil: Target = None,
     counterfactual: Counterfactual = None,
 ) -> dict[str, Float[Tensor, "batch key"]]:
-    """What one prediction of every prompt drew on, by many methods; see `registry.attributions`.
+    """What one prediction of every prompt depends on, by many methods; see `registry.attributions`.
 
     A study with its own table of methods calls this, so that additions to the registry do not change it.
     """

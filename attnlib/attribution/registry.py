@@ -95,7 +95,7 @@ def attributions(
     foil: Target = None,
     counterfactual: Counterfactual = None,
 ) -> dict[str, Float[Tensor, "batch key"] | Float[Tensor, " key"]]:
-    """What one prediction drew on, by many methods; those that only watch attention share one pass.
+    """What one prediction depends on, by many methods; those that only watch attention share one pass.
 
     Args:
         model: an attnlib `Transformer`, or a model of Hugging Face's.

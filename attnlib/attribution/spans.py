@@ -1,4 +1,4 @@
-r"""What a whole answer drew on: any measure, applied to a span of tokens in place of one token.
+r"""What a whole answer depends on: any measure, applied to a span of tokens in place of one token.
 
 With `t_1 ... t_n` the tokens, of which those from `w` on were written, `a_i(k)` a measure's score of token
 `k` for the prediction of token `i`, and `S` the span,
@@ -7,7 +7,7 @@ With `t_1 ... t_n` the tokens, of which those from `w` on were written, `a_i(k)`
     through hops    1/|S| sum over i in S of P_i(k)                   k in the prompt
 
 For measures in nats, that explains the log-probability of the whole span, per token. A written token itself
-drew on the prompt. Hops pass its share on to the prompt: with the shares `b_i(k) = |a_i(k)| / sum of |a_i|`,
+depends on the prompt. Hops pass its share on to it: with the shares `b_i(k) = |a_i(k)| / sum of |a_i|`,
 
     P_i(k) = b_i(k) + sum over written j before i of b_i(j) P_j(k),
 
@@ -49,7 +49,7 @@ from attnlib.options import plain_options
 def token_attributions(
     model: nn.Module, input_ids: Int[Tensor, " text"], span: tuple[int, int], methods: Methods
 ) -> dict[str, Float[Tensor, "row token"]]:
-    """What each token of a span drew on, by method: `a_i` as a row per token `i`, and 0 from `i` on.
+    """What each token of a span depends on, by method: `a_i` as a row per token `i`, and 0 from `i` on.
 
     The span is (first, one after the last), as positions. No method may need a counterfactual.
     """
@@ -72,7 +72,7 @@ def span_attributions(
     written: int | None = None,
     own: bool = False,
 ) -> dict[str, Float[Tensor, " key"]]:
-    """What a span of a text drew on, by many methods; those that only watch attention share one pass.
+    """What a span of a text depends on, by many methods; those that only watch attention share one pass.
 
     Args:
         model: causal, as in `attributions`.
@@ -102,7 +102,7 @@ def span_attributions(
 def through_hops(
     rows: Float[Tensor, "written token"], written: int, *, own: bool = False
 ) -> Float[Tensor, "written prompt"]:
-    """What each written token drew on the prompt, through all that was written before: `P_i` in row `i`.
+    """How each written token depends on the prompt, through all tokens written before: `P_i` in row `i`.
 
     NaN and infinity in `rows` count as 0.
     """

@@ -1,4 +1,4 @@
-r"""Generative rollout: which prompt tokens each generated token drew on, layer by layer.
+r"""Generative rollout: which prompt tokens each generated token depends on, layer by layer.
 
 With a prompt of `P` tokens (positions `0 .. P - 1`), generated token `g` stands at position `P + g` and is
 predicted by the query one before it. Its row is that query's:
@@ -48,7 +48,7 @@ from attnlib.rollout.null import null_ratio, uniform_causal_rollout
 from attnlib.rollout.recursion import Recursion, one_hot
 
 UNINFORMATIVE: frozenset[str] = frozenset({"a", "an", "the", *string.punctuation, *"‘’“”–—…¿¡«»"})
-"""Tokens that say little about what a model drew on: articles and punctuation. The default of `ignore` in
+"""Articles and punctuation, which say little about what a prediction depends on. The default of `ignore` in
 `GenerativeRollout.top`; `ignore=UNINFORMATIVE | {"of", "to"}` makes a longer list."""
 
 Ignore = Collection[str] | Callable[[str], bool]

@@ -1,4 +1,4 @@
-"""Which prompt tokens each generated token drew on: recorded, or live while a model writes.
+"""Which prompt tokens each generated token depends on: recorded, or live while a model writes.
 
 Entries are stored in the order [generated layer prompt]. Shares of a whole are stored as
 ``round(255 sqrt(w))`` (`attnlib.widgets.encoding`). Values that are no shares, such as ratios to a null
@@ -68,7 +68,7 @@ class Recording(Item):
 
 
 class GenerationExplorer(Asking, Examples):
-    """The prompt as text, tinted by how much the chosen generated token drew on each of its tokens.
+    """The prompt as text, tinted by how much the chosen generated token depends on each of its tokens.
 
     Beside the text are the largest entries; below it one heat map of the chosen token, layer by layer, and
     one of all generated tokens. `of` makes an explorer from what `generate_with_rollout` returns, `live` one

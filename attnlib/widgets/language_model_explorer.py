@@ -1,4 +1,4 @@
-"""A language model in the page: type a prompt, and see which tokens each generated word drew on.
+"""A language model in the page: type a prompt, and see which tokens each generated word depends on.
 
 The page computes the model itself (`attnlib.widgets.live`). The model's file comes from the page itself,
 loaded at once except on phones; or, at the reader's request, over http from the folder ``models`` of a built
@@ -78,7 +78,7 @@ class Trial:
 
 
 class LanguageModelExplorer(GenerationExplorer):
-    """A language model that runs in the page: what each word that it writes drew on, as it writes.
+    """A language model that runs in the page: what each word that it writes depends on, as it writes.
 
     The reader types a prompt, plain or as a chat; the model writes the likeliest words, or samples them, or
     follows a text that is forced on it. Every word has its rollout, also with the first token left out and

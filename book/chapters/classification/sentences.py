@@ -77,8 +77,6 @@ def tell_predicted(first: pd.DataFrame, models: pd.DataFrame) -> None:
         "below nine tenths, names": ", ".join(below.index[below]) or "no data set",
     }
     tell(told, "predicted: {}")
-    least = {"least": 100 * reached.min(), "least of": reached.idxmin()}
-    tell({"IMDB": 100 * reached["IMDB"], **least}, "ceiling {}")
     tell_in_words({"models IMDB": predicted.loc["IMDB"]}, unit="%")
     against = {
         task: paper_clause(predicted.loc[task], published(task, PREDICTED)) for task in ("IMDB", "Amazon")

@@ -23,7 +23,7 @@ images have none, count as 0.)
 Ties are broken at random, independently for each measure: with a common order, all measures with constant
 scores would get the same rank, by the luck of that one order.
 
-Does a protocol rank methods as the ground truth does, with the truth itself first? Beside the measures it
+Does a protocol rank methods as the ground truth does, with ground truth first? Beside the measures it
 rates a *ladder* of scores made from the ground truth: with $t$ the sources (1) among the candidates (0) and
 $\varepsilon$ noise of standard normal distribution,
 

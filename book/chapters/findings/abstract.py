@@ -42,8 +42,8 @@ SENTENCES: Mapping[str, Mapping[str, str]] = {
         NOT_RUN: "No transformer was trained on random programs.",
     },
     "cause, reversal, language model": {
-        REPRODUCED: "Attention makes a language model fail on longer reversals: redirected to "
-        "the letter to copy, it gains {}.",
+        REPRODUCED: "Attention makes a language model fail on longer reversals: redirecting "
+        "it to the letter to copy gains {}.",
         NOT_REPRODUCED: "Attention does not make a language model fail on longer reversals: redirecting it "
         "changes accuracy by {}.",
         INCONCLUSIVE: "Whether attention makes a language model fail on longer reversals is open: "

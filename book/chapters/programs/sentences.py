@@ -12,9 +12,8 @@ from attnlib.benchmarking.population import POPULATION
 from book.chapters.display import display_name, significance
 from book.chapters.findings.finding import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from book.chapters.programs import predictions, tables
+from book.chapters.records import one_number
 from book.chapters.telling import tell, tell_in_words
-
-LAST_LAYER = "raw attention, last layer"
 
 ORDER = {
     REPRODUCED: {
@@ -69,7 +68,7 @@ def tell_leads(rows: pd.DataFrame) -> None:
     """The leads of methods over others, by reads, in programs of two and three layers."""
     deep = predictions.deep(rows)
     leads = {
-        "raw": predictions.lead(deep, "rollout", LAST_LAYER, "reads"),
+        "raw": predictions.lead(deep, "rollout", predictions.LAST, "reads"),
         "mean": predictions.lead(deep, "rollout", "mean attention", "reads"),
         "norm": predictions.lead(deep, "gradient norm", "rollout", "reads"),
     }
@@ -145,8 +144,8 @@ def tell_populations(populations: Mapping[str, pd.DataFrame], orders: pd.DataFra
 
 def tell_exercises(rows: pd.DataFrame) -> None:
     """Numbers that the solutions quote."""
-    layers = tables.by_layers(rows, ["rollout", LAST_LAYER]).query("layers == '1 layer'").set_index("method")
-    tell_in_words({"exercise one layer, rollout": layers.loc["rollout"]}, digits=2)
+    layers = tables.by_layers(rows, [predictions.ROLLOUT, predictions.LAST]).query("layers == '1 layer'")
+    tell_in_words({"exercise one layer, rollout": one_number(layers, method=predictions.ROLLOUT)}, digits=2)
     for truth in ("reads", "causes"):
         gains = tables.gain_of_absolute(rows, truth).set_index("method")
         tell_in_words({f"exercise sign, {truth}": gains.loc["AttnLRP"]}, digits=2)

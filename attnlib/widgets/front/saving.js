@@ -15,7 +15,9 @@ const SLICE = 20000; // rows that are written at once
 /** Saves what a view shows as "svg", "png" or "csv", under what it is called. */
 export async function save(view, kind) {
   const name = `${[...view.name.replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-|-$/g, "")].slice(0, 80).join("")}.${kind}`;
-  if (kind === "csv") return download(await csv(view.numbers()), name);
+  if (kind === "csv") return download(await csv(view.numbers()), name); // begun at once: those that are shown now
+  await frame();
+  await rest(); // the button that was pressed is painted
   const { copy, drawn } = await printed(view);
   await rest();
   const hidden = make("div", { class: "attnx-unseen", inert: "" }, copy);

@@ -3,7 +3,7 @@
 //
 // May be touched for: how all explorers look and are heard by a page. What one of them shows is in its own file.
 
-import { allow, clamp, frame, isolated, LONGEST, make, rest, smallButton, watch } from "./common.js";
+import { allow, clamp, isolated, LONGEST, make, rest, smallButton, watch } from "./common.js";
 import { fitPaper, save } from "./saving.js";
 import { onDark, THEMES } from "./themes.js";
 import "./colours.css";
@@ -131,8 +131,6 @@ export class View {
   async save(kind, button) {
     if (button.hasAttribute("aria-busy")) return;
     button.setAttribute("aria-busy", "true");
-    await frame();
-    await rest(); // it is painted now
     try { await save(this, kind); } finally { button.removeAttribute("aria-busy"); }
   }
 

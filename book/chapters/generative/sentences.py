@@ -22,6 +22,7 @@ NEEDLE = {
     "chance": "facts, filtered: chance",
     "rollout, unfiltered": "facts: rollout",
     "sink-free rollout, unfiltered": "facts: sink-free rollout",
+    "rollout over null, unfiltered": "facts: rollout over null",
     "mean attention, unfiltered": "facts: mean attention",
     "chance, unfiltered": "facts: chance",
     "mean attention, prompt": "prompt: mean attention",
@@ -60,6 +61,8 @@ def tell_needle(kept: pd.DataFrame) -> None:
     """Tell how often methods find the needle, and whether rollout does more often than chance."""
     found = {name: one_number(kept, metric=f"needle in top 5 of the {of}") for name, of in NEEDLE.items()}
     tell_in_words(found, "minute {}", "%")
+    prompts = found["rollout"]
+    tell({"minute needles": "not run" if prompts is None else f"{prompts['n']:.0f}"})
     for filtered in ("", ", unfiltered"):
         clause = chance_clause(found[f"rollout{filtered}"], found[f"chance{filtered}"])
         tell({f"rollout{filtered}: said": clause})

@@ -76,8 +76,8 @@ def names_the_fact() -> Card:
     shares = {"rollout": number.value, "five at random": number.bound}
     return Card(
         percent(number.value),
-        f"of {number.n:,} prompts: so often one of rollout's five highest-ranked tokens is part of the right "
-        f"fact. If five tokens of the facts are drawn at random, this happens in {percent(number.bound)}.",
+        f"Rollout's five highest-ranked tokens include a part of the right fact in {percent(number.value)} "
+        f"of {number.n:,} prompts. Five random tokens of the facts do in {percent(number.bound)}.",
         "A language model's facts",
         "/notebooks/generative_rollout.ipynb#which-methods-find-the-needle",
         bars(shares),
@@ -90,8 +90,9 @@ def comes_back() -> Card:
     before, *_, after = curves["the reference"]
     return Card(
         f"{percent(before).removesuffix(' %')} → {percent(after)}",
-        "of the letters are right when a language model reverses longer strings: before and after eight of "
-        "its heads are redirected to the letter to copy. Random keys make it worse.",
+        "A language model reverses strings that are longer than those in training. It gets "
+        f"{percent(before)} of the letters right, and {percent(after)} after eight of its heads are "
+        "redirected to the letter to copy.",
         "Move the attention of a small one",
         "/book/slider.md",
         lines(curves),
@@ -121,7 +122,7 @@ def adds_wrongly() -> Card:
     right = solve(adds.model, adds.task, f"{SUMS[0]}=")
     return Card(
         f"{SUMS[0].replace('+', ' + ')} = {answer}",
-        f"is what a small transformer answers with one head switched off. With all heads, it answers "
+        f"A small transformer gives this answer with one head switched off. With all heads, it answers "
         f"{right}. Switch the head off yourself, in the explorer below.",
         "What each head is for",
         "/notebooks/arithmetic_lens.ipynb#what-each-head-is-for",
@@ -135,8 +136,9 @@ def agrees_weakly() -> Card:
     shares = {"standard metric": number.value, "the same order": 1.0}
     return Card(
         f"τ = {number.value:.2f}",
-        "(Kendall's rank correlation): so well does the standard faithfulness metric agree with ground truth "
-        f"about which attribution methods are better, over {number.n} settings. Equal rankings have τ = 1.",
+        "A faithfulness metric rates attribution methods without ground truth. The ranking by the standard "
+        "metric and the ranking by ground truth have this rank correlation (Kendall's τ), the mean over "
+        f"{number.n} tasks and kinds of models. For equal rankings, it is 1.",
         "Metrics against ground truth",
         "/notebooks/faithfulness_metrics.ipynb#which-metric-agrees-with-ground-truth",
         bars(shares),
@@ -151,8 +153,8 @@ def learns_late() -> Card:
     counts = {"no signal": (int(hard.count), hard.n), "signal": (int(easy.count), easy.n)}
     return Card(
         f"{hard.count:.0f} of {hard.n}",
-        f"models learn to copy within {SOON} steps where co-occurrence of symbols says nothing about the "
-        f"answer. Where it does, {easy.count:.0f} of {easy.n} do.",
+        f"If co-occurrence of symbols says nothing about the answer, {hard.count:.0f} of {hard.n} models "
+        f"learn to copy within {SOON} steps. If it does, {easy.count:.0f} of {easy.n} do.",
         "How attention is learned",
         "/notebooks/sequence_copying.ipynb#do-models-fail-to-learn-permutations",
         dots(counts),
@@ -170,9 +172,9 @@ def order_changes() -> Card:
     order = ORDER[same_order(trained, compiled).verdict]["order headline"]
     return Card(
         f"{ordinal(first)} → {ordinal(last)}",
-        f"is rollout's rank among {len(both)} methods that look for the tokens which cause an output: "
-        f"{ordinal(first)} in transformers compiled from {seeds} random programs, and {ordinal(last)} in "
-        f"transformers trained on them. {order}",
+        f"We rank {len(both)} methods by how well they find the tokens that cause an output. Rollout is "
+        f"{ordinal(first)} in transformers compiled from {seeds} random programs. In transformers trained on "
+        f"these programs, it is {ordinal(last)}. {order}",
         "Random programs",
         "/notebooks/random_programs.ipynb#does-this-hold-for-trained-models",
         slopes(both[["compiled", "trained"]].to_numpy(), [*both.index].index("rollout")),

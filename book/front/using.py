@@ -16,6 +16,7 @@ from book.chapters.faithfulness_metrics.figures import kept
 RECOMMENDED = {
     "one forward pass": "rollout of value-weighted attention",
     "one forward and one backward pass": "AttnLRP",
+    "a pass per token": "blank-out",
     "a pass per token, and a second input": "activation patching",
 }
 """The recommended method by affordable cost."""
@@ -27,12 +28,14 @@ PASSES = Path(__file__).parents[1] / "performance/measures.csv"
 
 CAPTION = """\
 :::{{container}} caption
-*Needed tokens* are those from which the algorithm computes the answer, known by [ground \
-truth](/notebooks/faithfulness_metrics.ipynb) (mean over {needs} settings). *Used tokens* are those on which \
-the answer of this model depends, measured by the faithfulness metric that agrees best with ground truth \
-({uses} settings). Models with supervised heads are left out. Scores go from chance (0) to perfect (1), with \
-95 % confidence intervals over settings. *Passes* compare the cost with one forward pass ([how it is \
-counted](/book/performance.md)).
+A *setting* is an algorithmic task with small models that solve it. *Needed tokens* are those from which \
+the algorithm computes the answer, known by [ground truth](/notebooks/faithfulness_metrics.ipynb); the \
+score is a mean over {needs} settings. *Used tokens* are those on which the answer of this model depends, \
+measured by the faithfulness metric that agrees best with ground truth ({uses} settings). Models with \
+supervised heads are left out. Scores go from chance (0) to perfect (1), with 95 % confidence intervals \
+over settings. *Passes* compare the cost with one full forward pass ([how it is \
+counted](/book/performance.md)). A mean does not hold for every model: rollout scores {least:.2f} in one \
+setting and {most:.2f} in another.
 :::"""
 
 
@@ -53,7 +56,10 @@ def using(stage: Path) -> str:
         use = f"**{display_name(name)}**" if afford in RECOMMENDED else display_name(name)
         lines.append(f"| {afford} | {use} | {needs} | {uses} | {of['cost', 'passes']:.2g} |")
     counts = {by: int(found[by]["n"].max()) for by in ("needs", "uses")}
-    return "\n".join([*lines, "", CAPTION.format(**counts), "::::"])
+    known = kept().measured[tables.KNOWN]
+    rollout = known[known["method"].eq("rollout") & ~were_told(known["setting"])]["value"]
+    ends = {"least": rollout.min(), "most": rollout.max()}
+    return "\n".join([*lines, "", CAPTION.format(**counts, **ends), "::::"])
 
 
 def measured() -> pd.DataFrame:

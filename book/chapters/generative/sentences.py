@@ -33,7 +33,7 @@ NEEDLE = {
 
 NAMES = {
     "one name, first": (MEAN_ROLLOUT, "AttnLRP", "blank-out", CHANCE),
-    "two names, right": (MEAN_ROLLOUT, "mean attention", "AttnLRP"),
+    "two names, right": (MEAN_ROLLOUT, "mean attention", "AttnLRP", "blank-out"),
 }
 """The methods that the text quotes, of each question of the test of names."""
 
@@ -61,8 +61,8 @@ def tell_needle(kept: pd.DataFrame) -> None:
     """Tell how often methods find the needle, and whether rollout does more often than chance."""
     found = {name: one_number(kept, metric=f"needle in top 5 of the {of}") for name, of in NEEDLE.items()}
     tell_in_words(found, "minute {}", "%")
-    prompts = found["rollout"]
-    tell({"minute needles": "not run" if prompts is None else f"{prompts['n']:.0f}"})
+    counted = {"minute needles": found["rollout"], "minute occluded": found["blank-out, prompt"]}
+    tell({name: "not run" if each is None else f"{each['n']:.0f}" for name, each in counted.items()})
     for filtered in ("", ", unfiltered"):
         clause = chance_clause(found[f"rollout{filtered}"], found[f"chance{filtered}"])
         tell({f"rollout{filtered}: said": clause})
@@ -78,7 +78,7 @@ def tell_names(kept: pd.DataFrame) -> None:
 
 def tell_first_token(kept: pd.DataFrame) -> None:
     """Tell how much rollout is on the first token half-way through the layers, with and without training."""
-    for model in ("trained", "uniform"):
+    for model in ("trained", "untrained", "uniform"):
         metric = f"{model}, first token, layer {HALFWAY}"
         ends = [one_number(kept, metric=f"{metric}, {end}") for end in ("least", "most")]
         least, most = (in_words(end, "%").partition(" %")[0] for end in ends)

@@ -69,6 +69,7 @@ def _tell_right_answers(rows: pd.DataFrame) -> None:
     }
     for name, shares in ranges.items():
         tell({"least": shares.min(), "most": shares.max()}, f"large {name} {{}}", "%")
+    tell({"large by loss models": str(len(ranges["by loss"]))})
     others = {
         name: one_number(by_accuracy, run=run, metric="exact match")
         for name, run in {"units first": "addition, units first", "subtraction": "subtraction"}.items()

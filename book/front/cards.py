@@ -95,7 +95,7 @@ def comes_back() -> Card:
         "redirected to the letter to copy.",
         "Move the attention of a small one",
         "/book/slider.md",
-        lines(curves),
+        lines({"letter to copy": curves["the reference"], "random keys": curves["random keys"]}),
     )
 
 
@@ -122,8 +122,8 @@ def adds_wrongly() -> Card:
     right = solve(adds.model, adds.task, f"{SUMS[0]}=")
     return Card(
         f"{SUMS[0].replace('+', ' + ')} = {answer}",
-        f"A small transformer gives this answer with one head switched off. With all heads, it answers "
-        f"{right}. Switch the head off yourself, in the explorer below.",
+        f"A small transformer answers {right}. With one head switched off, it answers {answer}. Switch the "
+        "head off yourself, in the explorer below.",
         "What each head is for",
         "/notebooks/arithmetic_lens.ipynb#what-each-head-is-for",
         weights(read["attentions"][layer, head].numpy()),
@@ -136,9 +136,9 @@ def agrees_weakly() -> Card:
     shares = {"standard metric": number.value, "the same order": 1.0}
     return Card(
         f"τ = {number.value:.2f}",
-        "A faithfulness metric rates attribution methods without ground truth. The ranking by the standard "
-        "metric and the ranking by ground truth have this rank correlation (Kendall's τ), the mean over "
-        f"{number.n} tasks and kinds of models. For equal rankings, it is 1.",
+        "A faithfulness metric rates attribution methods without ground truth. We rank methods by the "
+        "standard metric and by ground truth, and measure how well the two rankings agree: Kendall's τ, the "
+        f"mean over {number.n} tasks and kinds of models. Equal rankings have τ = 1.",
         "Metrics against ground truth",
         "/notebooks/faithfulness_metrics.ipynb#which-metric-agrees-with-ground-truth",
         bars(shares),
@@ -153,8 +153,8 @@ def learns_late() -> Card:
     counts = {"no signal": (int(hard.count), hard.n), "signal": (int(easy.count), easy.n)}
     return Card(
         f"{hard.count:.0f} of {hard.n}",
-        f"If co-occurrence of symbols says nothing about the answer, {hard.count:.0f} of {hard.n} models "
-        f"learn to copy within {SOON} steps. If it does, {easy.count:.0f} of {easy.n} do.",
+        f"If no pair of symbols hints at the answer, {hard.count:.0f} of {hard.n} models learn to copy within "
+        f"{SOON} steps. If symbols that occur together do give a hint, {easy.count:.0f} of {easy.n} do.",
         "How attention is learned",
         "/notebooks/sequence_copying.ipynb#do-models-fail-to-learn-permutations",
         dots(counts),

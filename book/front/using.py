@@ -30,12 +30,12 @@ CAPTION = """\
 :::{{container}} caption
 A *setting* is an algorithmic task with small models that solve it. *Needed tokens* are those from which \
 the algorithm computes the answer, known by [ground truth](/notebooks/faithfulness_metrics.ipynb); the \
-score is a mean over {needs} settings. *Used tokens* are those on which the answer of this model depends, \
-measured by the faithfulness metric that agrees best with ground truth ({uses} settings). Models with \
-supervised heads are left out. Scores go from chance (0) to perfect (1), with 95 % confidence intervals \
-over settings. *Passes* compare the cost with one full forward pass ([how it is \
-counted](/book/performance.md)). A mean does not hold for every model: rollout scores {least:.2f} in one \
-setting and {most:.2f} in another.
+score is a mean over {needs} settings. *Used tokens* are those on which the answer of this model depends. \
+The faithfulness metric that agrees best with ground truth measures them, in {uses} settings. Models with \
+supervised heads are left out. A score of 1 is perfect, 0 is chance, and less is worse than chance; \
+brackets are 95 % confidence intervals over settings. *Passes* compare the cost with one full forward pass \
+([how it is counted](/book/performance.md)). A mean does not hold for every model: rollout scores \
+{least:.2f} in one setting and {most:.2f} in another.
 :::"""
 
 

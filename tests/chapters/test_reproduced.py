@@ -109,7 +109,7 @@ def test_the_line_counts_what_was_run_and_says_what_was_not(folders, monkeypatch
     put(results, ROWS, monkeypatch)
     put(results, ROWS, monkeypatch, steps=200)
     put(build, ROWS, monkeypatch)
-    left = "3 more, of 1 records, are of runs that this build did not do"
+    left = "another 3, in 1 records, come from runs that this build did not repeat"
     assert line(reproduced(build, results)) == f"3 of 3 recorded numbers reproduced; {left}"
 
     put(build, ROWS.assign(value=[0.9 * (1 + 4e-16), 0.35, 0.0]), monkeypatch)

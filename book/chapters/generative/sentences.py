@@ -20,14 +20,18 @@ NEEDLE = {
     "rollout": f"facts, filtered: {MEAN_ROLLOUT}",
     "mean attention": "facts, filtered: mean attention",
     "chance": "facts, filtered: chance",
-    "rollout, unfiltered": "facts: rollout",
-    "sink-free rollout, unfiltered": "facts: sink-free rollout",
-    "rollout over null, unfiltered": "facts: rollout over null",
-    "mean attention, unfiltered": "facts: mean attention",
-    "chance, unfiltered": "facts: chance",
-    "mean attention, prompt": "prompt: mean attention",
-    "blank-out, prompt": "prompt: blank-out",
-    "chance, prompt": "prompt: chance",
+} | {
+    f"{method}, {name}": f"{among}: {method}"
+    for name, among in {"unfiltered": "facts", "prompt": "prompt"}.items()
+    for method in (
+        "rollout",
+        "sink-free rollout",
+        "rollout over null",
+        "mean attention",
+        "gradient x embedding",
+        "blank-out",
+        "chance",
+    )
 }
 """The names in the text for the shares of prompts with the needle among the top five of some tokens."""
 

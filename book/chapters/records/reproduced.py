@@ -156,8 +156,8 @@ def line(table: pd.DataFrame) -> str:
     said += [f"{counts[verdict]:,} {verdict}" for verdict in moved if counts[verdict]]
     if counts["not run"]:
         records = table.loc[table["verdict"] == "not run", ["notebook", "record"]].drop_duplicates()
-        left = f"{counts['not run']:,} more, of {len(records)} records"
-        said += [f"{left}, are of runs that this build did not do"]
+        left = f"another {counts['not run']:,}, in {len(records)} records"
+        said += [f"{left}, come from runs that this build did not repeat"]
     return "; ".join(said)
 
 

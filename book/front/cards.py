@@ -153,8 +153,8 @@ def learns_late() -> Card:
     counts = {"no signal": (int(hard.count), hard.n), "signal": (int(easy.count), easy.n)}
     return Card(
         f"{hard.count:.0f} of {hard.n}",
-        f"If no pair of symbols hints at the answer, {hard.count:.0f} of {hard.n} models learn to copy within "
-        f"{SOON} steps. If symbols that occur together do give a hint, {easy.count:.0f} of {easy.n} do.",
+        f"If no pair of symbols hints at the answer, {hard.count:.0f} of {hard.n} models learn to copy "
+        f"within {SOON} steps. If symbols that occur together give a hint, {easy.count:.0f} of {easy.n} do.",
         "How attention is learned",
         "/notebooks/sequence_copying.ipynb#do-models-fail-to-learn-permutations",
         dots(counts),

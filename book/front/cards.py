@@ -76,8 +76,9 @@ def names_the_fact() -> Card:
     shares = {"rollout": number.value, "five at random": number.bound}
     return Card(
         percent(number.value),
-        f"Rollout's five highest-ranked tokens include a part of the right fact in {percent(number.value)} "
-        f"of {number.n:,} prompts. Five random tokens of the facts do in {percent(number.bound)}.",
+        f"Rollout's five highest-ranked tokens include a token of the right code in {percent(number.value)} "
+        f"of {number.n:,} prompts like the one above. Five random tokens of the facts do in "
+        f"{percent(number.bound)}.",
         "A language model's facts",
         "/notebooks/generative_rollout.ipynb#which-methods-find-the-needle",
         bars(shares),
@@ -91,8 +92,8 @@ def comes_back() -> Card:
     return Card(
         f"{percent(before).removesuffix(' %')} → {percent(after)}",
         "A language model reverses strings that are longer than those in training. It gets "
-        f"{percent(before)} of the letters right, and {percent(after)} after eight of its heads are "
-        "redirected to the letter to copy.",
+        f"{percent(before)} of the letters right. While it runs, we redirect eight of its heads to the "
+        f"letter to copy. Then it gets {percent(after)} right.",
         "Move the attention of a small one",
         "/book/slider.md",
         lines({"letter to copy": curves["the reference"], "random keys": curves["random keys"]}),
@@ -153,8 +154,9 @@ def learns_late() -> Card:
     counts = {"no signal": (int(hard.count), hard.n), "signal": (int(easy.count), easy.n)}
     return Card(
         f"{hard.count:.0f} of {hard.n}",
-        f"If no pair of symbols hints at the answer, {hard.count:.0f} of {hard.n} models learn to copy "
-        f"within {SOON} steps. If symbols that occur together give a hint, {easy.count:.0f} of {easy.n} do.",
+        "In some training data, symbols that occur together hint at the answer. Without this hint, "
+        f"{hard.count:.0f} of {hard.n} models learn to copy within {SOON} steps. With it, "
+        f"{easy.count:.0f} of {easy.n} do.",
         "How attention is learned",
         "/notebooks/sequence_copying.ipynb#do-models-fail-to-learn-permutations",
         dots(counts),

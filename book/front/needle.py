@@ -52,7 +52,7 @@ SHOWN = """\
 :::
 
 :::{{container}} needle-verdict
-**Rollout ranks the best token of the right fact {rollout} of {n}; {others}.**
+**Rollout ranks the best token of the right code {rollout} of {n}. {others}.**
 [Type your own prompt](/notebooks/generative_rollout.ipynb#try-your-own-prompt)
 :::"""
 
@@ -62,9 +62,9 @@ def needle(stage: Path) -> str:
     kept = read_sealed(RECORD)
     ranks = {name: ordinal(rank(kept, name)) for name in kept["scores"]}
     if ranks[OCCLUSION] == ranks[LRP]:
-        others = f"{OCCLUSION} and {LRP}, a third method, rank it {ranks[LRP]}"
+        others = f"{OCCLUSION.capitalize()} and {LRP}, a third method, rank it {ranks[LRP]}"
     else:
-        others = f"{OCCLUSION} ranks it {ranks[OCCLUSION]}, {LRP} {ranks[LRP]}"
+        others = f"{OCCLUSION.capitalize()} ranks it {ranks[OCCLUSION]}, {LRP} {ranks[LRP]}"
     return SHOWN.format(
         left=half(kept, ROLLOUT, "Rollout", "Attention is multiplied through all layers. Highest scores:"),
         right=half(

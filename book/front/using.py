@@ -28,14 +28,11 @@ PASSES = Path(__file__).parents[1] / "performance/measures.csv"
 
 CAPTION = """\
 :::{{container}} caption
-A *setting* is an algorithmic task with small models that solve it. *Needed tokens* are those from which \
-the algorithm computes the answer, known by [ground truth](/notebooks/faithfulness_metrics.ipynb); the \
-score is a mean over {needs} settings. *Used tokens* are those on which the answer of this model depends. \
-The faithfulness metric that agrees best with ground truth measures them, in {uses} settings. Models with \
-supervised heads are left out. A score of 1 is perfect, 0 is chance, and less is worse than chance; \
-brackets are 95 % confidence intervals over settings. *Passes* compare the cost with one full forward pass \
-([how it is counted](/book/performance.md)). A mean does not hold for every model: rollout scores \
-{least:.2f} in one setting and {most:.2f} in another.
+Means over {needs} and {uses} settings, with 95 % confidence intervals over settings. A *setting* is a \
+task with its models; models with supervised heads are left out. The cost is compared with [one full \
+forward pass](/book/performance.md). A mean does not hold for every model: rollout scores {least:.2f} in \
+one setting and {most:.2f} in another. So test the method that you choose on prompts whose answer you \
+know.
 :::"""
 
 
@@ -46,7 +43,7 @@ def using(stage: Path) -> str:
         return "*Not run yet*: `papermill` with the profile `paper` of `faithfulness_metrics`."
     lines = [
         "::::{container} using",
-        "| you can afford | use | finds needed tokens | finds used tokens | passes |",
+        "| you can afford | use | finds what the task needs | finds what the model uses | forward passes |",
         "|---|---|---|---|---|",
     ]
     of: Any

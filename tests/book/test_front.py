@@ -61,9 +61,9 @@ def test_the_needle_is_the_prompt_of_the_page_and_its_ranks_are_counted(tmp_path
     assert ranks["rollout"] > 20 and ranks["occlusion"] == ranks["AttnLRP"] == 1
     page = needle(tmp_path)
     assert (
-        f"Rollout ranks the best token of the right fact {ordinal(ranks['rollout'])} of {len(scores)}" in page
+        f"Rollout ranks the best token of the right code {ordinal(ranks['rollout'])} of {len(scores)}" in page
     )
-    assert "occlusion and AttnLRP, a third method, rank it 1st" in page and "#try-your-own-prompt)" in page
+    assert "Occlusion and AttnLRP, a third method, rank it 1st" in page and "#try-your-own-prompt)" in page
     halves = BeautifulSoup(page, "html.parser").select(".prompt")
     written = f"{kept['prompt']} {kept['answer']}"
     assert [half.get_text().replace("\xa0", " ") for half in halves] == [written] * 2

@@ -24,6 +24,7 @@ NEEDLE = {
     f"{method}, {name}": f"{among}: {method}"
     for name, among in {"unfiltered": "facts", "prompt": "prompt"}.items()
     for method in (
+        "raw attention, last layer",
         "rollout",
         "sink-free rollout",
         "rollout over null",
@@ -78,6 +79,8 @@ def tell_names(kept: pd.DataFrame) -> None:
         found = {method: one_number(kept, metric=f"{question}: {method}") for method in methods}
         called = question.removeprefix("one ").partition(", ")[0]
         tell_in_words(found, f"minute {called}, {{}}", "%")
+        texts = found[MEAN_ROLLOUT]
+        tell({f"minute {called}": "not run" if texts is None else f"{texts['n']:.0f}"})
 
 
 def tell_first_token(kept: pd.DataFrame) -> None:

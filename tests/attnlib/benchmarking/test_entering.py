@@ -136,10 +136,19 @@ def test_of_programs_that_are_not_recorded_all_methods_are_asked(monkeypatch, fi
     assert set(found.table["method"]) == {"last_first", "rollout", "gradient norm"}
 
 
-@pytest.mark.parametrize("seeds", [range(0), [], [1000, 5000]])
-def test_no_seeds_are_refused(seeds) -> None:
-    with pytest.raises(ValueError, match="seeds must name at least one program"):
-        benchmark(last_first, seeds, progress=False)
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda: benchmark(last_first, range(0)), "seeds"),
+        (lambda: benchmark(last_first, [1000, 5000]), "seeds"),
+        (lambda: benchmark("chess"), "method"),
+        (lambda: benchmark(last_first, name="rollout"), "name"),
+        (lambda: draw(-1), "seed"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(call, name) -> None:
+    with pytest.raises(ValueError, match=f"^{name} must "):
+        call()
 
 
 CAPTUM = ("captum_integrated_gradients", "captum_occlusion", "captum_shapley_sampling")

@@ -147,7 +147,7 @@ def test_a_gpu_that_is_not_there_is_refused():
         GenerativeRollout.checked(declared("generative_rollout") | {"device": "cuda"})
 
 
-@pytest.mark.parametrize("name", ["mamba", "rwkv", "xlstm"])
+@pytest.mark.parametrize("name", ["mamba", "xlstm"])
 def test_models_without_attention_are_refused(name, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": name}))
     with pytest.raises(ParameterError, match=f"should be a model with attention; got .*, of type {name}"):

@@ -756,7 +756,6 @@ def test_of_a_chapter_that_the_book_has_no_longer_nothing_is_left(tmp_path: Path
     [
         (["smoke", "rasp_languages"], "after the profile come options, as Snakemake takes them; got 'rasp_"),
         (["smoke", "--cores", "0"], "--cores: should be a whole number, 1 or more; got 0"),
-        (["smoke", "--cores", "two"], "--cores: should be a whole number, 1 or more; got two"),
     ],
 )
 def test_a_wrong_command_line_is_refused_in_words(
@@ -976,12 +975,10 @@ while not pathlib.Path("go").exists():
         ),
         ("chapter: thrid\nlists: {seconds: [0]}\n", "chapter should be one of first, second; got 'thrid'"),
         ("chapter: first\n", "lists should name parameters, each with a list of values; got None"),
-        ("chapter: first\nlists: {seconds: 3}\n", "lists should name parameters"),
         (
             "chapter: first\nlists: {seconds: [0], seconds: [1]}\n",
             "(line 2: 'seconds' stands there twice: leave one of them out)",
         ),
-        ("chapter: first\n'chapter': second\nlists: {seconds: [0]}\n", "(line 2: 'chapter' stands there"),
         ("chapter: first\nlists: {'a = 1; b': [0]}\n", "first has no parameter 'a = 1; b'"),
         ("chapter: first\nlists: {seconds: [0]}\nparameters: {secs: 1}\n", "did you mean 'seconds'?"),
         ("chapter: first\nlists: {seconds: [0]}\nprofile: quick\n", "quick.yaml cannot be read"),
@@ -994,10 +991,8 @@ while not pathlib.Path("go").exists():
         ("chapter: first\nrecord: maybe\nruns: []\n", "record should be true or false; got 'maybe'"),
         ("chapter: first\nruns: []\n", "runs should be a list, each with minutes, of, parameters, profile"),
         ("chapter: first\nlists: {seconds: [0]}\nruns: [{of: x}]\n", "either lists or runs; it says both"),
-        ("chapter: first\nruns: [{parameters: {seconds: 1}}]\n", "one says of: None"),
         ("chapter: first\nruns: [{of: x, steps: 1}]\n", "one says steps"),
         ("chapter: first\nruns: [{of: x, minutes: long}]\n", "minutes should be a number; got 'long'"),
-        ("chapter: first\nruns: [{of: x, parameters: {secs: 1}}]\n", "did you mean 'seconds'?"),
     ],
 )
 def test_a_sweep_that_cannot_be_says_why(

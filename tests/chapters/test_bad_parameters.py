@@ -129,6 +129,60 @@ def test_checks_change_nothing(name, which):
     assert {key for key in given if checked[key] != given[key]} <= NORMAL and checked.keys() == given.keys()
 
 
+def of_task(name: str, part: str = "train", **settings: Any) -> dict[str, Any]:
+    """Settings of one algorithmic task alone."""
+    return {"tasks": [name], "supervised": [], "override": {name: {part: settings}}}
+
+
+ODD: list[tuple[str, dict[str, Any], str]] = [
+    *[
+        ("algorithmic_reasoning", change, fragment)
+        for change, fragment in [
+            (of_task("string_reversal", length=[1, 10**7]), "length must"),
+            (of_task("long_addition", length=[1, 5 * 10**6]), "length must"),
+            (of_task("long_addition", num_of_nums=[2, 10**6]), "length must"),
+            (of_task("long_multiplication", length=[1, 3000]), "length must"),
+            (of_task("flip_flop", length=[1, 10**7]), "length must"),
+            (of_task("flip_flop", "ood", length=[1, 10**7]), "the ood settings of flip_flop"),
+            (of_task("string_reversal", length=[1, 3000]), "scratch reads 2,048 characters; got"),
+            (of_task("string_reversal", charset=5), "charset must"),
+            (of_task("flip_flop", use_flip="x"), "use_flip must"),
+        ]
+    ],
+    *[
+        (chapter, {parameter: "~nouser/x"}, f"{parameter} should be a folder that is there")
+        for chapter, parameter in [
+            ("algorithmic_reasoning", "model"),
+            ("generative_rollout", "model"),
+            ("quantifying_flow", "classifier"),
+        ]
+    ],
+    *[
+        (chapter, {parameter: "a" * 999}, "cannot be read: File name too long")
+        for chapter, parameter in [
+            ("classification_dynamics", "data"),
+            ("translation_dynamics", "data"),
+            ("arithmetic_lens", "data_folder"),
+            ("generative_rollout", "model"),
+            ("own_model", "model"),
+            ("quantifying_flow", "classifier"),
+            ("rasp_languages", "language_file"),
+        ]
+    ],
+]
+"""Parameters that once hung, took all memory, or raised a library's own error."""
+
+
+@pytest.mark.usefixtures("without_type_checks")
+@pytest.mark.parametrize(("name", "change", "fragment"), ODD, ids=lambda value: reprlib.repr(value))
+def test_odd_parameters_are_refused_before_anything_is_drawn(name, change, fragment, monkeypatch):
+    monkeypatch.setenv("ATTNLIB_DATA", str(ROOT))
+    started = time.process_time()
+    with pytest.raises(ParameterError, match=fragment) as told:
+        CHAPTERS[name].checked(declared(name) | change)
+    assert len(str(told.value)) < 2000 and time.process_time() - started < MOMENT
+
+
 def test_every_problem_of_this_kind_is_told_at_once():
     with pytest.raises(ParameterError) as told:
         ArithmeticLens.checked(declared("arithmetic_lens") | {"clip": float("inf"), "seeds": [-1, 2**63]})

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from attnlib.widgets import AttentionExplorer
 from attnlib.widgets.encoding import dequantise, quantise
+from attnlib.widgets.static import StaticTwin
 from tests.explorers import HOSTILE, is_harmless, raw, state_of
 
 
@@ -68,6 +69,7 @@ def broken(place, value):
         ({"attentions": attention()[:, :0]}, "attentions"),
         ({"attentions": broken((1, 2, 3, 0), float("nan"))}, "attentions"),
         ({"attentions": broken((0, 0, 0, 0), 1.5)}, "attentions"),
+        ({"attentions": broken((0, 0, 0, 0), -0.2)}, "attentions"),
         ({"references": torch.eye(4)}, "the reference of layer 0, head 0"),
         ({"references": {(0, 3): torch.eye(4).bool()}}, "references"),
     ],
@@ -189,3 +191,15 @@ def test_titles_and_labels_turn_no_text_around(text, shown):
     assert shown in state_of(explorer.to_html())["title"]
     explorer.title = f"{text}: again"
     assert explorer.title == f"{shown}: again"
+
+
+@pytest.mark.parametrize("source", ["function render() {}", "'</script>';\nexport default { render };\n"])
+def test_a_front_end_that_would_break_the_page_is_refused(source):
+    class Broken(StaticTwin):
+        _esm, _css = source, ""
+
+        def _state(self):
+            return {}
+
+    with pytest.raises(ValueError, match=r"^the front end must "):
+        Broken().to_html()

@@ -3,6 +3,7 @@
 import gzip
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 

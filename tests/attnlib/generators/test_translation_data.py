@@ -110,10 +110,11 @@ def test_a_language_that_is_not_there_is_named(tmp_path):
         read(tmp_path)
 
 
+@pytest.mark.usefixtures("without_type_checks")
 @pytest.mark.parametrize("given", [None, "de", ("de", "de")])
 def test_two_are_two_and_different(given, tmp_path):
     with pytest.raises(ValueError, match=r"^languages must"):
-        bitext("mine", tmp_path, languages=given)
+        bitext("mine", folder_of(tmp_path), languages=given)
     assert two_different("languages", ["de", "en"], "codes") == ("de", "en")
 
 

@@ -311,10 +311,10 @@ def test_a_method_says_why_a_model_cannot_give_it():
         (IDS[0], {"method": "activation patching"}, "^activation patching needs .*counterfactual="),
         (IDS[0], {"counterfactual": IDS[0, 1:]}, "^counterfactual must be of the shape input"),
         (IDS[0], {"counterfactual": IDS[0] + 999}, "^counterfactual must be token ids"),
-        (IDS[0], {"method": "attention knockout", "query": 0}, "^attention knockout must have"),
+        (IDS[0], {"method": "attention knockout", "query": 0}, "^the prompt must have"),
         (IDS[0], {"target": True}, "^target must be a token"),
         (IDS[0], {"method": "blank-out", "foil": 10_000}, "^foil must be token ids"),
-        (IDS[0, :1], {"method": "ContextCite"}, "^ablations must have"),
+        (IDS[0, :1], {"method": "ContextCite"}, "^the prompt must have"),
         (IDS[0, :1], {"method": "ReAGent"}, "^the prompt must have"),
     ],
 )

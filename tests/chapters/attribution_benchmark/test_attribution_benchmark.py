@@ -70,7 +70,6 @@ def rows(asked):
             r"at least one of the methods; got none for \['hist, compiled'\]",
         ),
         ({"budgets": [0.5, 1.5]}, r"whole numbers of tokens; got \[1.5\]"),
-        ({"k": [0]}, r"k.0: should be greater than or equal to 1; got 0"),
         ({"models": "large"}, "models should be a profile"),
     ],
 )

@@ -48,7 +48,6 @@ def test_the_corpus_is_as_the_parameters_say(corpus):
         ({"data": "sst", "confounding": 1.0}, "confounding cannot be given for sst, which is read, not made"),
         ({"classes": ["a"]}, "empty, or two different labels; got .'a'."),
         ({"seeds": [1]}, "seeds: .*at least 2 items"),
-        ({"difficulty": 1.5}, "difficulty: should be less than or equal to 1; got 1.5"),
     ],
 )
 def test_what_is_not_allowed_is_told_what_is(change, message):

@@ -144,7 +144,6 @@ def test_what_is_recorded_is_of_all_models_and_of_heads(chapter, found):
         ({"head_starts": [0]}, "head_starts should be from 1 to steps = 200; got .0."),
         ({"early": 15}, "early should be a step at which models are looked at, .* got 15"),
         ({"options": ["both"]}, "options.0: should be one of both directions; without context; got 'both'"),
-        ({"seeds": 1}, "seeds: should be greater than or equal to 2; got 1"),
     ],
 )
 def test_impossible_parameters_are_named(change, message):

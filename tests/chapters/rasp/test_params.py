@@ -86,6 +86,8 @@ def test_a_notebooks_names_are_read_and_its_other_names_left_alone():
     names = {**QUICK, "_private": 1, "In": [""], "Out": {}, "json": json, "helper": len, "__name__": ""}
     p = RaspLanguages.from_notebook(names)
     assert p.model_dump() == RaspLanguages.checked(QUICK).model_dump()
+    with pytest.raises(ParameterError, match="no parameter 'epochs'"):
+        RaspLanguages.from_notebook({**names, "epochs": 5})
     # the cell run again by a reader, after later cells have defined names of their own
     assert RaspLanguages.from_notebook({**names, "p": p, "text": "cab", "width": 32}).width == 32
 

@@ -195,9 +195,7 @@ def test_every_problem_of_this_kind_is_told_at_once():
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_gpu_that_is_not_there_is_refused():
-    with pytest.raises(
-        ParameterError, match=r"device: should be auto, or one that is here \(cpu\); got cuda"
-    ):
+    with pytest.raises(ParameterError, match=r"device: should be auto, .*\(cpu\); got cuda"):
         GenerativeRollout.checked(declared("generative_rollout") | {"device": "cuda"})
 
 
@@ -233,9 +231,7 @@ def test_scores_go_to_a_folder_that_can_be(name, tmp_path):
     for place in ("", str(tmp_path), str(tmp_path / "new/er")):
         CHAPTERS[name].checked(declared(name) | {"scores_folder": place})
     for place in ("file", "file/in"):
-        with pytest.raises(
-            ParameterError, match=f"scores_folder should .* got .*, and {tmp_path}/file is a file"
-        ):
+        with pytest.raises(ParameterError, match=f"scores_folder should .*{tmp_path}/file is a file"):
             CHAPTERS[name].checked(declared(name) | {"scores_folder": str(tmp_path / place)})
     assert [each.name for each in tmp_path.iterdir()] == ["file"]
 

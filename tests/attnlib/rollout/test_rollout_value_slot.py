@@ -237,11 +237,7 @@ class OwnAttention(hf.PreTrainedModel):
     ("model", "options", "message"),
     [
         (torch.nn.Linear(2, 2), {}, "neither a Hugging Face model nor"),
-        (
-            OwnAttention(hf.LlamaConfig(**GROUPED)),
-            {},
-            "does not go through transformers' attention interface",
-        ),
+        (OwnAttention(hf.LlamaConfig(**GROUPED)), {}, "does not go through transformers' attention"),
         (
             hf.BloomForCausalLM(hf.BloomConfig(vocab_size=97, hidden_size=32, n_layer=1, n_head=4)),
             {},

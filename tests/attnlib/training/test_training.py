@@ -448,9 +448,7 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_names_the_step(tmp_path, lo
         scale = float("nan") if torch.equal(batch.input_ids, batch_at(6).input_ids) else 1.0
         return token_loss()(model, batch)["loss"] * scale
 
-    with pytest.raises(
-        FloatingPointError, match=r"loss is nan at step 7\. .* checkpoint, of step 5, is kept"
-    ):
+    with pytest.raises(FloatingPointError, match=r"loss is nan at step 7\. .*of step 5, is kept"):
         train(loss=loss, folder=tmp_path, the_plan=plan(log_every=log_every))
     assert load_tensors(tmp_path / "last.safetensors")[1]["step"] == 5
     log = (tmp_path / "log.txt").read_text()

@@ -65,10 +65,7 @@ def rows(asked):
         ({"standard": "flow"}, "standard should be among the methods; got 'flow'"),
         ({"fewer": {"chess": 3}}, r"fewer.chess.\[key\]: should be one of .*; got 'chess'"),
         ({"settings": ["hist, compiled"] * 2}, "settings: should be different ones"),
-        (
-            {"only": {"hist, compiled": ["flow"]}},
-            r"at least one of the methods; got none for \['hist, compiled'\]",
-        ),
+        ({"only": {"hist, compiled": ["flow"]}}, "at least one of the methods; got none"),
         ({"budgets": [0.5, 1.5]}, r"whole numbers of tokens; got \[1.5\]"),
         ({"models": "large"}, "models should be a profile"),
     ],

@@ -65,10 +65,7 @@ def test_a_model_without_room_for_the_program_is_trained_unsupervised():
         ({"sequence": "cat"}, "symbols 'abcdefghij'; 'cat' has 't'"),
         ({"length": 3, "sequence": "abcd"}, "at most length = 3 symbols; got 'abcd'"),
         ({"supervised": ["sort"], "n_layers": 1}, "leave room for the heads that sort supervises"),
-        (
-            {"also": ["dyck1_ptf"], "supervised": ["dyck1_ptf"]},
-            "supervised should name languages whose program is known; got dyck1_ptf",
-        ),
+        ({"also": ["dyck1_ptf"], "supervised": ["dyck1_ptf"]}, "supervised should .*; got dyck1_ptf"),
     ],
 )
 def test_what_is_not_allowed_is_told_what_is(change, message):

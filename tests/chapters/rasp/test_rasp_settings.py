@@ -112,15 +112,9 @@ def test_profiles_fit_every_language(which, name):
         ({"ablations": ["one head fewer"]}, "'one head fewer' takes the only one from sort, .* have 2 x 1"),
         ({"as_published": True, "dropout": 0.1}, "without dropout only .* got dropout 0.1"),
         ({"longest": 29}, "longest should be at least length = 30; got 29"),
-        (
-            {"grid": {"gamma": [0.9, 0.99]}},
-            "exponential only; got schedule onecycle: say -p schedule exponential",
-        ),
+        ({"grid": {"gamma": [0.9, 0.99]}}, "onecycle: say -p schedule exponential"),
         ({"grid": {"learning_rate": [0.1, 0.10000001]}}, "got two called 'sort, rate 0.1, gamma 0.98'"),
-        (
-            {"length": 1, "longest": 1},
-            "max_length must be larger, for .* sequences of sort",
-        ),
+        ({"length": 1, "longest": 1}, "max_length must be larger"),
         ({"language_file": "nowhere.py"}, "language_file must be a Python file.*nowhere.py"),
     ],
 )

@@ -88,10 +88,7 @@ def test_what_is_trained_from_scratch_is_known_by_its_name(tmp_path, monkeypatch
         ({"n_heads": 5}, "multiple of n_heads; got width .* and n_heads 5"),
         ({"reinforced_heads": 99}, "reinforced_heads should be at most n_layers x n_heads = .*; got 99"),
         ({"model": "tiny-random", "seeds": [0, 1]}, r"nothing is trained: .* got \[0, 1\] and steps 0"),
-        (
-            own("long_addition", ood={"digits": 9}),
-            r"may set length, .* of long_addition; got \['digits'\] for ood",
-        ),
+        (own("long_addition", ood={"digits": 9}), r"got \['digits'\] for ood"),
         (own("long_addition", ood={"length": [9, 2]}), r"the ood settings .* cannot be: .*; got \(9, 2\)"),
         (own("successor", train={"length": [0, 0]}), "the train settings .* cannot be: .* asks nothing"),
         (
@@ -102,14 +99,8 @@ def test_what_is_trained_from_scratch_is_known_by_its_name(tmp_path, monkeypatch
         ({"text": "1240+4335=5576"}, "'1240.4335=5576' is not right: .* '1240.4335=5575'"),
         ({"model": "bert"}, "bert is not causal as configured"),
         ({"model": "gptj"}, "gptj cannot be built with"),
-        (
-            LONG,
-            "reads 2,048 characters; got texts of .* up to 2,0.*leave out instruction and few_shot",
-        ),
-        (
-            {"tasks": ["long_multiplication"], "longest": 12.0},
-            "of long_multiplication of up to 5,475: make length",
-        ),
+        (LONG, "reads 2,048 characters; .*leave out instruction and few_shot"),
+        ({"tasks": ["long_multiplication"], "longest": 12.0}, "of up to 5,475: make length"),
     ],
 )
 def test_what_is_not_allowed_is_told_what_is(change, message):

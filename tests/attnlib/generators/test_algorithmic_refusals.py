@@ -33,15 +33,6 @@ BAD_SETTINGS = [  # the first is refused, by its name unless another is told
 ]
 
 
-@pytest.mark.parametrize(
-    ("call", "name"),
-    [(lambda g: g.batches(0), "batch_size"), (lambda g: g.batch([]), "samples")],
-)
-def test_nothing_cannot_be_batched(call, name):
-    with pytest.raises(ValueError, match=f"^{name} must "):
-        call(task("long_addition", CHARACTERS))
-
-
 @pytest.mark.parametrize("bad", BAD_SETTINGS, ids=str)
 def test_bad_settings_are_refused(bad):
     name, settings, *told = bad

@@ -1,8 +1,10 @@
 """What every test stands on: one thread, no network, and nothing of this machine's caches."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
+import jaxtyping
 import pytest
 from hypothesis import settings
 
@@ -32,3 +34,11 @@ def legends_name_what_is_drawn() -> None:
     from tests.legends import watch  # behind the environment above: it loads torch
 
     watch()
+
+
+@pytest.fixture
+def without_type_checks() -> Iterator[None]:
+    """Call functions as readers do: in other tests, a wrong type is already an error of jaxtyping."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)

@@ -183,7 +183,7 @@ def attention_knockout(
     check_one_of(("query", "all"), queries=queries)
     causal = is_causal(model)
     some = prompts.ids.shape[1] >= 2 and (prompts.query or not causal)
-    check(some, "attention knockout must have at least 2 tokens", 1)
+    check(some, "the prompt must have at least 2 tokens", 1)
     check_assumption(model, hides_nothing_else)
     asking = prompts.ids.new_tensor([prompts.query])
 

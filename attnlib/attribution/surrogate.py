@@ -108,7 +108,7 @@ def players(model: nn.Module, prompts: Prompts) -> list[int]:
     """`N`: the positions of the tokens that can be left out."""
     stop = prompts.query + 1 if is_causal(model) else prompts.ids.shape[1]
     found = [place for place in range(stop) if place != prompts.query]
-    check(found, "ablations must have at least 2 tokens", 1)
+    check(found, "the prompt must have at least 2 tokens", 1)
     return found
 
 

@@ -30,6 +30,7 @@ from attnlib.benchmarking.scoring import (
     summary,
     versions,
 )
+from attnlib.checks import check, check_one_of
 from attnlib.files import write_atomically
 from attnlib.stats import with_interval
 from attnlib.stats.seeds import over_seeds
@@ -179,17 +180,15 @@ def benchmark(
         ValueError: there is no such method, or it has the name of another; there are no seeds; the method
             fails, returns no scores, changes the model, or is random without a seed of its own.
     """
-    if not isinstance(seeds, range) or not len(seeds):
-        raise ValueError(f"seeds must name at least one program, as range(1000, 1200) does; got {seeds!r}")
-    if isinstance(method, str) and method not in METHODS:
-        raise ValueError(f"method must be a function, or one of {', '.join(METHODS)}; got {method!r}")
+    some = isinstance(seeds, range) and len(seeds) > 0
+    check(some, "seeds must be a range of at least one program, such as range(1000, 1200)", seeds)
+    if isinstance(method, str):
+        check_one_of(METHODS, method=method)
     called = name or (method if isinstance(method, str) else str(getattr(method, "__name__", "my method")))
     own = Checked(METHODS[method] if isinstance(method, str) else method, called)
     others = [each for each in COMPARED if each != called]
-    if not isinstance(method, str) and called in METHODS:
-        raise ValueError(
-            f"name must differ from those of the methods that are there; got {called!r}: give name=..."
-        )
+    new = isinstance(method, str) or called not in METHODS
+    check(new, "name must differ from those of the methods that are there (give name=...)", called)
     known = published(seeds)
     missing = sorted(set(seeds) - set(known["seed"]))
     bar = tqdm(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
+from attnlib.checks import check
 from attnlib.models.transformer import Layer, Transformer
 
 
@@ -19,10 +20,9 @@ def as_gpt2(model: Transformer) -> GPT2LMHeadModel:
     config = model.config
     wanted = {"causal": True, "norm": "pre", "positions": "learned", "activation": "relu"}
     for name, value in wanted.items():
-        if getattr(config, name) != value:
-            raise ValueError(f"{name} must be {value!r} to become a GPT-2; got {getattr(config, name)!r}")
-    if model.classify.bias.any():
-        raise ValueError("classify.bias must be 0 to become a GPT-2, whose output layer has no bias")
+        given = getattr(config, name)
+        check(given == value, f"{name} must be {value!r} to become a GPT-2", given)
+    check(not model.classify.bias.any(), "classify.bias must be 0 to become a GPT-2", model.classify.bias)
     assert isinstance(model.norm, torch.nn.LayerNorm) and config.n_classes is not None
     gpt2 = GPT2LMHeadModel(
         GPT2Config(

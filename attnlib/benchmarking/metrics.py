@@ -27,7 +27,17 @@ from attnlib.attribution.registry import METHODS
 from attnlib.benchmarking.entering import compared_in_words, records_of
 from attnlib.benchmarking.population import POPULATION
 from attnlib.benchmarking.questions import TRUTHS, Questions, ask, precision
-from attnlib.benchmarking.scoring import COMPARED, SEED, asked, differences, state_of, summary
+from attnlib.benchmarking.scoring import (
+    COMPARED,
+    SAME,
+    SEED,
+    UNCHANGED,
+    asked,
+    differences,
+    state_of,
+    summary,
+)
+from attnlib.checks import check, check_shape
 from attnlib.files import write_atomically
 from attnlib.models.base import seeded
 from attnlib.models.transformer import Transformer
@@ -182,15 +192,10 @@ def benchmark_metric(
     """
     recorded = published_metrics()
     called = name or str(getattr(metric, "__name__", "my metric"))
-    if called in set(recorded["metric"]):
-        raise ValueError(f"name must differ from those of the recorded metrics; got {called!r}")
+    check(called not in set(recorded["metric"]), "name must differ from those of recorded metrics", called)
     there = sorted(set(recorded["seed"]))
     wanted = [seed for seed in there if isinstance(seeds, range) and seed in seeds]
-    if not wanted:
-        raise ValueError(
-            f"seeds must be a range that holds some for which metrics are recorded, {there[0]} to "
-            f"{there[-1]}; got {seeds!r}"
-        )
+    check(wanted, f"seeds must be a range with some of those recorded, {there[0]} to {there[-1]}", seeds)
 
     def judge(seed: int, model: Transformer, questions: Questions, scores: Any) -> dict[str, Numbers]:
         return {called: _numbers(metric, called, model, questions, scores)}
@@ -216,14 +221,11 @@ def _numbers(metric: Metric, called: str, model: Transformer, questions: Questio
             given = questions.ids[rows], torch.from_numpy(ranked[rows.numpy(), method])
             how = {"query": query, "target": questions.target[rows], "foil": questions.foil[rows]}
             numbers = _checked(metric, called, model, given, how)
-            if method == 0 and not torch.equal(numbers, _checked(metric, called, model, given, how)):
-                raise ValueError(
-                    f"{called} must give the same numbers when it is asked again; draw from a generator with "
-                    "a seed of its own"
-                )
+            if method == 0:
+                again = _checked(metric, called, model, given, how)
+                check(torch.equal(numbers, again), f"{called} {SAME}", "other numbers")
             found[rows.numpy(), method] = numbers.numpy()
-    if state_of(model) != before:
-        raise ValueError(f"{called} must leave the model as it was; its weights, mode or hooks have changed")
+    check(state_of(model) == before, f"{called} {UNCHANGED}", "a changed model")
     return found
 
 
@@ -235,11 +237,8 @@ def _checked(metric: Metric, called: str, model: Transformer, given: Any, how: A
             f"{called} must judge scores of an attnlib Transformer in float64; it ends with "
             f"{type(error).__name__}: {error}"
         ) from error
-    if numbers.shape != given[0].shape[:1] or not bool(torch.isfinite(numbers).all()):
-        raise ValueError(
-            f"{called} must return a finite number per prompt, of shape {tuple(given[0].shape[:1])}; got "
-            f"{tuple(numbers.shape)}{'' if torch.isfinite(numbers).all() else ', with NaN or infinity'}"
-        )
+    check_shape(given[0].shape[:1], "[prompt]", **{f"the numbers of {called}": numbers})
+    check(bool(numbers.isfinite().all()), f"the numbers of {called} must be finite", numbers)
     return numbers
 
 

@@ -34,6 +34,7 @@ from functools import partial
 import numpy as np
 
 from attnlib.benchmarking.programs import COPY, COUNT, LOOKUP, ONE_KEY, Program, Values, Variable
+from attnlib.checks import check_seed
 
 POPULATION = "programs-1"
 """The population's name. Scores of methods are scores on the programs of one population."""
@@ -63,8 +64,7 @@ def draw(seed: int) -> Program:
     Raises:
         ValueError: the seed is no such number.
     """
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise ValueError(f"seed must be a whole number from 0 on; got {seed!r}")
+    check_seed(seed)
     n_layers = 1 + int(np.random.default_rng(int(seed)).choice(len(LAYERS), p=LAYERS))
     for attempt in range(_ATTEMPTS):
         program = _Drawing(int(seed), n_layers, np.random.default_rng([int(seed), attempt])).program()

@@ -25,6 +25,7 @@ from torch import Tensor
 from attnlib.attribution.prompts import Method
 from attnlib.attribution.registry import attributions
 from attnlib.benchmarking.programs import Program
+from attnlib.checks import check_one_of
 from attnlib.models.transformer import Transformer
 from attnlib.stats.plausibility import average_precision, average_precision_by_chance
 
@@ -61,8 +62,7 @@ class Questions:
 
     def truth(self, name: str) -> Bool[np.ndarray, "question token"]:
         """The sources by one of `TRUTHS`."""
-        if name not in TRUTHS:
-            raise ValueError(f"truth must be one of {', '.join(TRUTHS)}; got {name!r}")
+        check_one_of(TRUTHS, truth=name)
         return self.reads if name == "reads" else self.causes
 
 

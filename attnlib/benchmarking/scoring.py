@@ -27,6 +27,7 @@ from attnlib.benchmarking.compiling import Disguise, InexactError, compiled
 from attnlib.benchmarking.population import POPULATION, draw
 from attnlib.benchmarking.programs import COPY, COUNT, LOOKUP, Program
 from attnlib.benchmarking.questions import TRUTHS, Questions, ask, precision, questions_of
+from attnlib.checks import check, check_shape
 from attnlib.models.base import seeded
 from attnlib.models.transformer import Transformer
 from attnlib.stats.comparisons import corrected
@@ -194,6 +195,10 @@ def _p(difference: np.ndarray) -> float:
     return float(scipy.stats.ttest_1samp(difference, 0).pvalue)
 
 
+UNCHANGED = "must leave the model's weights, mode and hooks as they were"
+SAME = "must give the same when it is asked again (draw from a generator with a seed of its own)"
+
+
 class Checked:
     """A method whose results are checked; `passes` counts the rows that the model is called with."""
 
@@ -209,18 +214,11 @@ class Checked:
         with rows_counted(model) as calls:
             scores = self._scores(model, input_ids, given, how)
         self.passes, self.questions = self.passes + sum(calls), self.questions + len(input_ids)
-        if state_of(model) != before:
-            raise ValueError(
-                f"{self.name} must leave the model as it was; its weights, mode or hooks have changed"
-            )
+        check(state_of(model) == before, f"{self.name} {UNCHANGED}", "a changed model")
         if not self._known:
             with seeded(SEED + 1):
                 again = self._scores(model, input_ids, given, how)
-            if not torch.allclose(scores, again, equal_nan=True):
-                raise ValueError(
-                    f"{self.name} must give the same scores when it is asked again; draw from a generator "
-                    "with a seed of its own"
-                )
+            check(torch.allclose(scores, again, equal_nan=True), f"{self.name} {SAME}", "other scores")
             self._known = True
         return scores
 
@@ -234,16 +232,13 @@ class Checked:
                 f"{self.name} must explain an attnlib Transformer in float64; it ends with "
                 f"{type(error).__name__}: {error}"
             ) from error
-        if scores.shape != input_ids.shape:
-            raise ValueError(
-                f"{self.name} must return a score per token, of shape {tuple(input_ids.shape)}; got "
-                f"{tuple(scores.shape)}"
-            )
+        check_shape(input_ids.shape, "[prompt token]", **{f"the scores of {self.name}": scores})
         query = int(how.get("query", -1))
         own = torch.arange(scores.shape[1]) == query % scores.shape[1]
-        if not bool(torch.isfinite(scores.detach().double()[:, ~own]).all()):
-            raise ValueError(f"{self.name} must return finite scores but at the query; got NaN or infinity")
-        return scores.detach()
+        scores = scores.detach()
+        finite = bool(scores.double()[:, ~own].isfinite().all())
+        check(finite, f"the scores of {self.name} must be finite but at the query", scores)
+        return scores
 
 
 def state_of(model: nn.Module) -> tuple[Any, ...]:

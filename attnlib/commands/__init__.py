@@ -13,7 +13,7 @@ import transformers
 from attnlib.checks import check_text
 from attnlib.commands import benchmarking
 from attnlib.commands.living import look_live
-from attnlib.commands.looking import NEW_TOKENS, ONE_PROMPT, checked_place, look
+from attnlib.commands.looking import NEW_TOKENS, ONE_PROMPT, check_place, look
 from attnlib.files import CheckpointError
 from attnlib.models.pretrained import DEFAULT, ModelUnavailable
 
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _look(given: argparse.Namespace) -> Path:
     """Write the page of `attnlib look`; returns its path."""
-    place = checked_place(given.output, given.model)
+    place = check_place(given.output, given.model)
     how = {"chat": given.chat, "continuation": given.continuation, "say": say}
     if given.live:
         if given.method or given.new_tokens is not None or given.span is not None:

@@ -14,7 +14,7 @@ from attnlib.benchmarking.entering import SEEDS, Result, benchmark
 from attnlib.benchmarking.metrics import SEEDS as METRIC_SEEDS
 from attnlib.benchmarking.metrics import benchmark_metric
 from attnlib.benchmarking.recording import seeds_of
-from attnlib.commands.looking import checked_place
+from attnlib.commands.looking import check_place
 
 
 def add_parser(commands: _SubParsersAction[Any]) -> None:
@@ -50,7 +50,7 @@ def run(given: Namespace) -> str:
         endings = (".json",) if given.metric else (".html", ".json")
         if given.output.suffix not in endings:
             raise ValueError(f"--output must end in {' or '.join(endings)}; got {given.output}")
-        checked_place(given.output)
+        check_place(given.output)
     if given.metric:
         judged = benchmark_metric(function_of(given.metric), given.seeds or METRIC_SEEDS, name=given.name)
         return "\n".join([judged.said(), *([str(judged.entry(given.output))] if given.output else [])])

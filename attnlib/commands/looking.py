@@ -107,7 +107,7 @@ class Seen:
 
     def save(self, path: str | Path) -> Path:
         """Writes the page atomically, replacing an older file, and returns its path."""
-        place = checked_place(Path(path))
+        place = check_place(Path(path))
         note = f"{html.escape(self.note)} Made by attnlib {version('attnlib')}."
         lead = f"<p>{html.escape(self.lead, quote=False)}</p>\n" if self.lead else ""
         body = f'{lead}{self.explorer.to_html()}\n<p style="font-size: 0.8rem">{note}</p>'
@@ -437,7 +437,7 @@ def short(name: str) -> str:
     return folder.resolve().name if folder.is_dir() else name
 
 
-def checked_place(path: Path, model: str = "") -> Path:
+def check_place(path: Path, model: str = "") -> Path:
     """The path; raises a ValueError unless a page can be written there, before minutes are spent on it."""
     if path.is_dir():
         raise ValueError(f"{path} is a folder; name a file in it: -o {path / 'look.html'}")

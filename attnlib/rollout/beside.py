@@ -12,7 +12,8 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from attnlib.models.attention.forward import CannotRead, first_position, form_of, read_names
+from attnlib.checks import check
+from attnlib.models.attention.forward import CannotRead, first_position, read_names
 
 OF_EACH_TOKEN = ("token_type_ids", "mm_token_type_ids", "moe_mm_token_type_ids", "position_ids")
 """Inputs with an entry per token, `[... prompt]`, which `generate` lengthens."""
@@ -50,14 +51,12 @@ def of_prompt(
     n, found = input_ids.shape[1], dict(inputs)
     for name, value in inputs.items():
         if name not in OF_EACH_TOKEN:
-            if isinstance(value, Tensor) and value.shape == input_ids.shape:
-                raise ValueError(
-                    f"{name} cannot be followed: it says something of each token of the prompt, and nothing "
-                    "of those that are written. Leave it out."
-                )
-        elif not isinstance(value, Tensor) or value.ndim < 2 or value.shape[-1] != n:
-            raise ValueError(f"{name} must be a tensor [1 {n}], as the prompt; got {form_of(value)}")
-        elif attention_mask is not None:
+            of_tokens = isinstance(value, Tensor) and value.shape == input_ids.shape
+            check(not of_tokens, f"{name} must be left out: it says nothing of tokens to be written", value)
+            continue
+        fits = isinstance(value, Tensor) and value.ndim >= 2 and value.shape[-1] == n
+        check(fits, f"{name} must be a tensor [1 {n}], as the prompt", getattr(value, "shape", value))
+        if attention_mask is not None:
             found[name] = value[..., attention_mask[0].bool().to(value.device)]
     return found
 

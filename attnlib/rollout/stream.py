@@ -108,10 +108,8 @@ class _CachedRecursion(Recursion):
         if not self.layer:
             self.end += queries
         first = self.end - queries
-        if keys > self.end or self.end > self.rows[0].shape[1]:
-            raise ValueError(
-                "The model's cache holds more keys than there are tokens. Use generate_with_rollout."
-            )
+        fits = keys <= self.end <= self.rows[0].shape[1]
+        check(fits, "a cache must hold a key per token (else use generate_with_rollout)", keys)
         self._follow_to(call.query.device)
         below = self.rows[self.layer].to(call.query.device)
         state = yield from self.step(

@@ -114,7 +114,6 @@ def per_row(
 
 def match_rows(x: Ragged, y: Ragged, fraction: float | int = 0.05) -> Float[np.ndarray, "*checkpoint row"]:
     """`top_match` of ragged rows; either may come for one checkpoint and the other for several."""
-    _agree(x, y)
     k = places(x.lengths, fraction)
     full = x.lengths > 0
     matches = np.full((*np.broadcast_shapes(x.values.shape[:-1], y.values.shape[:-1]), len(x)), np.nan)
@@ -253,18 +252,13 @@ def rows_of(alpha: Rows, beta: Rows, mask: ArrayLike | None = None) -> tuple[Rag
         each if isinstance(each, Ragged) else Ragged.from_rows([each] if single else each)  # type: ignore[list-item, arg-type]
         for each in (alpha, beta)
     )
-    _agree(x, y)
-    return x, y, single
-
-
-def _agree(x: Ragged, y: Ragged) -> None:
     fits = np.array_equal(x.lengths, y.lengths)
     check(fits, "scores must have rows of the same lengths", (x.lengths[:5], y.lengths[:5]))
+    return x, y, single
 
 
 def _one_against_many(x: Ragged, y: Ragged) -> tuple[Ragged, Ragged]:
     """The two scores, the one of several checkpoints second: rank correlations are symmetric."""
-    _agree(x, y)
     checkpoints = [len(each.values) if each.values.ndim > 1 else 1 for each in (x, y)]
     check(min(checkpoints) == 1, "one of two scores must be of one checkpoint, .at(checkpoint)", checkpoints)
     return (y, x) if x.values.ndim > 1 else (x, y)

@@ -57,7 +57,6 @@ def check_tokens(name: str, tokens: Sequence[str]) -> tuple[str, ...]:
 def check_weights(attentions: Array, queries: int, keys: int) -> Float[np.ndarray, "layer head query key"]:
     """The weights, clipped to [0, 1]; ValueError for a wrong shape, or beyond `ROUNDING` outside [0, 1]."""
     values = numpy_of(attentions)
-    check(values.ndim == 4, "attentions must be [layer head query key], of one text", values.shape)
     check_shape((*values.shape[:2], queries, keys), "[layer head query key]", attentions=values)
     check(values.size, "attentions must have a layer and a head", values.shape)
     values = values.astype(np.float64)

@@ -105,7 +105,7 @@ def test_the_tokens_of_a_part_are_those_that_hold_any_of_it(part, place) -> None
             return "".join(self.words[i] for i in ids)
 
     assert tokens_of(part, range(5), Words()) == place
-    for none in ("cow", "", " "):
+    for none in ("cow", " "):
         with pytest.raises(ValueError, match="should be a part of the text 'a cat dog wags'"):
             tokens_of(none, range(5), Words())
 

@@ -689,9 +689,7 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
 
 def test_a_chapter_without_this_profile_is_named(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(project)
-    with pytest.raises(
-        BookError, match=r"notebooks/first, but .* 'paper': add notebooks/profiles/first/paper.yaml"
-    ):
+    with pytest.raises(BookError, match=r"'paper': add notebooks/profiles/first/paper.yaml"):
         assemble(Path("build/paper"), Path("build/paper/stage"))
 
 
@@ -756,7 +754,6 @@ def test_of_a_chapter_that_the_book_has_no_longer_nothing_is_left(tmp_path: Path
     [
         (["smoke", "rasp_languages"], "after the profile come options, as Snakemake takes them; got 'rasp_"),
         (["smoke", "--cores", "0"], "--cores: should be a whole number, 1 or more; got 0"),
-        (["smoke", "--cores", "two"], "--cores: should be a whole number, 1 or more; got two"),
     ],
 )
 def test_a_wrong_command_line_is_refused_in_words(
@@ -962,42 +959,23 @@ while not pathlib.Path("go").exists():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (
-            "chapter: first\nlists: {seconds: &a [*a]}\n",
-            "(line 2: *a stands in what it names, or after 16 other aliases)",
-        ),
-        (
-            "chapter: first\na: &a [1, 1]\n" + f"b: [{', '.join(['*a'] * 17)}]\n",
-            "(line 3: *a stands in what it names, or after 16 other aliases)",
-        ),
-        (
-            f"chapter: first\nlists: {{seconds: {list(range(10_001))}}}\n",
-            "lists should make at most 10,000 runs; got 10,001 (10001 of seconds)",
-        ),
+        ("chapter: first\nlists: {seconds: &a [*a]}\n", "(line 2: *a stands in what it names"),
+        ("chapter: first\na: &a [1, 1]\n" + f"b: [{', '.join(['*a'] * 17)}]\n", "(line 3: *a stands in"),
+        (f"chapter: first\nlists: {{seconds: {list(range(10_001))}}}\n", "at most 10,000 runs; got 10,001"),
         ("chapter: thrid\nlists: {seconds: [0]}\n", "chapter should be one of first, second; got 'thrid'"),
         ("chapter: first\n", "lists should name parameters, each with a list of values; got None"),
-        ("chapter: first\nlists: {seconds: 3}\n", "lists should name parameters"),
-        (
-            "chapter: first\nlists: {seconds: [0], seconds: [1]}\n",
-            "(line 2: 'seconds' stands there twice: leave one of them out)",
-        ),
-        ("chapter: first\n'chapter': second\nlists: {seconds: [0]}\n", "(line 2: 'chapter' stands there"),
+        ("chapter: first\nlists: {seconds: [0], seconds: [1]}\n", "'seconds' stands there twice"),
         ("chapter: first\nlists: {'a = 1; b': [0]}\n", "first has no parameter 'a = 1; b'"),
         ("chapter: first\nlists: {seconds: [0]}\nparameters: {secs: 1}\n", "did you mean 'seconds'?"),
         ("chapter: first\nlists: {seconds: [0]}\nprofile: quick\n", "quick.yaml cannot be read"),
         ("chapter: first\nlist: {seconds: [0]}\n", "it says list"),
         ("- 1\n", "many.yaml should be YAML that maps names to values"),
-        (
-            "chapter: first\nruns: [{of: x, parameters: {seconds: {1: 2, a: 3}}}]\n",
-            "(line 2: the name '1' should be a text, in quotation marks)",
-        ),
+        ("chapter: first\nruns: [{of: x, parameters: {seconds: {1: 2, a: 3}}}]\n", "the name '1' should"),
         ("chapter: first\nrecord: maybe\nruns: []\n", "record should be true or false; got 'maybe'"),
         ("chapter: first\nruns: []\n", "runs should be a list, each with minutes, of, parameters, profile"),
         ("chapter: first\nlists: {seconds: [0]}\nruns: [{of: x}]\n", "either lists or runs; it says both"),
-        ("chapter: first\nruns: [{parameters: {seconds: 1}}]\n", "one says of: None"),
         ("chapter: first\nruns: [{of: x, steps: 1}]\n", "one says steps"),
         ("chapter: first\nruns: [{of: x, minutes: long}]\n", "minutes should be a number; got 'long'"),
-        ("chapter: first\nruns: [{of: x, parameters: {secs: 1}}]\n", "did you mean 'seconds'?"),
     ],
 )
 def test_a_sweep_that_cannot_be_says_why(

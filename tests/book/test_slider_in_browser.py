@@ -10,7 +10,7 @@ from attnlib.models.attention import reinforced
 from attnlib.models.stored import stored_model
 from attnlib.widgets import ModelExplorer
 from book.chapters.reasoning.figures import TEXTS, redirecting
-from tests.book.test_model_explorer_in_browser import REVERSES, shown
+from tests.book.test_model_explorer_in_browser import REVERSES
 from tests.browser import canvas_hash
 
 pytestmark = pytest.mark.book
@@ -118,11 +118,6 @@ def test_every_tile_is_in_sight_and_axe_finds_nothing(opened, dark, width):
              violations.map(({ id, nodes }) => [id, nodes.map(({ html }) => html)]))"""
     )
     assert found == []
-
-
-def test_only_models_that_reverse_strings_can_have_the_slider_first():
-    with pytest.raises(ValueError, match="first must be strength for string reversal only"):
-        ModelExplorer(shown("rasp_languages", "sort"), first="strength")
 
 
 def at_slider(opened, **settings):

@@ -129,6 +129,60 @@ def test_checks_change_nothing(name, which):
     assert {key for key in given if checked[key] != given[key]} <= NORMAL and checked.keys() == given.keys()
 
 
+def of_task(name: str, part: str = "train", **settings: Any) -> dict[str, Any]:
+    """Settings of one algorithmic task alone."""
+    return {"tasks": [name], "supervised": [], "override": {name: {part: settings}}}
+
+
+ODD: list[tuple[str, dict[str, Any], str]] = [
+    *[
+        ("algorithmic_reasoning", change, fragment)
+        for change, fragment in [
+            (of_task("string_reversal", length=[1, 10**7]), "length must"),
+            (of_task("long_addition", length=[1, 5 * 10**6]), "length must"),
+            (of_task("long_addition", num_of_nums=[2, 10**6]), "length must"),
+            (of_task("long_multiplication", length=[1, 3000]), "length must"),
+            (of_task("flip_flop", length=[1, 10**7]), "length must"),
+            (of_task("flip_flop", "ood", length=[1, 10**7]), "the ood settings of flip_flop"),
+            (of_task("string_reversal", length=[1, 3000]), "scratch reads 2,048 characters; got"),
+            (of_task("string_reversal", charset=5), "charset must"),
+            (of_task("flip_flop", use_flip="x"), "use_flip must"),
+        ]
+    ],
+    *[
+        (chapter, {parameter: "~nouser/x"}, f"{parameter} should be a folder that is there")
+        for chapter, parameter in [
+            ("algorithmic_reasoning", "model"),
+            ("generative_rollout", "model"),
+            ("quantifying_flow", "classifier"),
+        ]
+    ],
+    *[
+        (chapter, {parameter: "a" * 999}, "cannot be read: File name too long")
+        for chapter, parameter in [
+            ("classification_dynamics", "data"),
+            ("translation_dynamics", "data"),
+            ("arithmetic_lens", "data_folder"),
+            ("generative_rollout", "model"),
+            ("own_model", "model"),
+            ("quantifying_flow", "classifier"),
+            ("rasp_languages", "language_file"),
+        ]
+    ],
+]
+"""Parameters that once hung, took all memory, or raised a library's own error."""
+
+
+@pytest.mark.usefixtures("without_type_checks")
+@pytest.mark.parametrize(("name", "change", "fragment"), ODD, ids=lambda value: reprlib.repr(value))
+def test_odd_parameters_are_refused_before_anything_is_drawn(name, change, fragment, monkeypatch):
+    monkeypatch.setenv("ATTNLIB_DATA", str(ROOT))
+    started = time.process_time()
+    with pytest.raises(ParameterError, match=fragment) as told:
+        CHAPTERS[name].checked(declared(name) | change)
+    assert len(str(told.value)) < 2000 and time.process_time() - started < MOMENT
+
+
 def test_every_problem_of_this_kind_is_told_at_once():
     with pytest.raises(ParameterError) as told:
         ArithmeticLens.checked(declared("arithmetic_lens") | {"clip": float("inf"), "seeds": [-1, 2**63]})
@@ -141,13 +195,11 @@ def test_every_problem_of_this_kind_is_told_at_once():
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_gpu_that_is_not_there_is_refused():
-    with pytest.raises(
-        ParameterError, match=r"device: should be auto, or one that is here \(cpu\); got cuda"
-    ):
+    with pytest.raises(ParameterError, match=r"device: should be auto, .*\(cpu\); got cuda"):
         GenerativeRollout.checked(declared("generative_rollout") | {"device": "cuda"})
 
 
-@pytest.mark.parametrize("name", ["mamba", "rwkv", "xlstm"])
+@pytest.mark.parametrize("name", ["mamba", "xlstm"])
 def test_models_without_attention_are_refused(name, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": name}))
     with pytest.raises(ParameterError, match=f"should be a model with attention; got .*, of type {name}"):
@@ -179,9 +231,7 @@ def test_scores_go_to_a_folder_that_can_be(name, tmp_path):
     for place in ("", str(tmp_path), str(tmp_path / "new/er")):
         CHAPTERS[name].checked(declared(name) | {"scores_folder": place})
     for place in ("file", "file/in"):
-        with pytest.raises(
-            ParameterError, match=f"scores_folder should .* got .*, and {tmp_path}/file is a file"
-        ):
+        with pytest.raises(ParameterError, match=f"scores_folder should .*{tmp_path}/file is a file"):
             CHAPTERS[name].checked(declared(name) | {"scores_folder": str(tmp_path / place)})
     assert [each.name for each in tmp_path.iterdir()] == ["file"]
 

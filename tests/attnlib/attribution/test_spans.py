@@ -80,7 +80,6 @@ def test_hops_are_of_the_prompt_and_directly_where_nothing_was_written_before(mo
     ("span", "how", "message"),
     [
         ((0, 3), {}, "span must"),
-        ((5, 5), {}, "span must"),
         ((5, 10), {}, "span must"),
         ((5, 7), {"written": 6}, "written must"),
         ((5, 7), {"methods": "activation patching"}, "needs a counterfactual"),

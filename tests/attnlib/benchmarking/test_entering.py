@@ -17,6 +17,7 @@ import attnlib
 from attnlib.attribution.registry import METHODS
 from attnlib.benchmarking import entering
 from attnlib.benchmarking.entering import benchmark
+from attnlib.benchmarking.population import draw
 from attnlib.benchmarking.scoring import COMPARED, PUBLISHED, published, rows_of
 from attnlib.commands import main
 
@@ -114,7 +115,7 @@ def test_the_command_prints_the_row_and_writes_a_page(file, tmp_path, capsys) ->
     [
         ("{file}:their", [], "must define a function their; it defines mine, short"),
         ("{file}:number", [], "must define a function number"),
-        ("{file}:short", [], "short must return a score per token, of shape"),
+        ("{file}:short", [], "the scores of short must be of the shape"),
         ("nowhere.py:mine", [], "there is no nowhere.py"),
         ("rolout", [], "method must be FILE.py:FUNCTION or one of raw attention, last layer"),
         ("{file}:mine", ["-o", "page.txt"], "--output must end in .html or .json; got page.txt"),
@@ -136,10 +137,18 @@ def test_of_programs_that_are_not_recorded_all_methods_are_asked(monkeypatch, fi
     assert set(found.table["method"]) == {"last_first", "rollout", "gradient norm"}
 
 
-@pytest.mark.parametrize("seeds", [range(0), [], [1000, 5000]])
-def test_no_seeds_are_refused(seeds) -> None:
-    with pytest.raises(ValueError, match="seeds must name at least one program"):
-        benchmark(last_first, seeds, progress=False)
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda: benchmark(last_first, range(0)), "seeds"),
+        (lambda: benchmark(last_first, [1000, 5000]), "seeds"),
+        (lambda: benchmark("chess"), "method"),
+        (lambda: draw(-1), "seed"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(call, name) -> None:
+    with pytest.raises(ValueError, match=f"^{name} must "):
+        call()
 
 
 CAPTUM = ("captum_integrated_gradients", "captum_occlusion", "captum_shapley_sampling")

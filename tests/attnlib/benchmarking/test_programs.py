@@ -106,9 +106,3 @@ def test_a_program_reads_in_words() -> None:
         "1",
         "2",
     ]
-
-
-@pytest.mark.parametrize("seed", [-1, True])
-def test_a_seed_that_is_no_number_is_refused(seed) -> None:
-    with pytest.raises(ValueError, match="seed must be a whole number from 0 on"):
-        draw(seed)

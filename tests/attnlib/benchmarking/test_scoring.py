@@ -147,14 +147,14 @@ def asking_for_more(model, input_ids, **how):
 @pytest.mark.parametrize(
     ("method", "message"),
     [
-        (one_shorter, "must return a score per token"),
-        (not_a_number, "must return finite scores"),
-        (training, "must leave the model as it was"),
-        (rewriting, "must leave the model as it was"),
-        (guessing, "must give the same scores when it is asked again"),
-        (asking_for_more, "must explain an attnlib Transformer in float64; it ends with AttributeError"),
+        (one_shorter, "the scores of mine must be of the shape"),
+        (not_a_number, "the scores of mine must be finite"),
+        (training, "mine must leave the model's"),
+        (rewriting, "mine must leave the model's"),
+        (guessing, "mine must give the same"),
+        (asking_for_more, "mine must explain an attnlib Transformer in float64; it ends with AttributeError"),
     ],
 )
 def test_what_is_no_method_is_refused(method, message: str) -> None:
-    with pytest.raises(ValueError, match=f"mine {message}"):
+    with pytest.raises(ValueError, match=message):
         rows_of([1], {"mine": Checked(method, "mine")})

@@ -10,8 +10,8 @@ from attnlib.generators.algorithmic import TASKS, task
 CHARACTERS = char_tokenizer()
 
 BAD_SETTINGS = [  # the first is refused, by its name unless another is told
+    ("flipflop", {}, "task"),
     ("long_addition", {"length": (4, 1)}),
-    ("long_addition", {"length": (1, 2, 3)}),
     ("long_addition", {"num_of_nums": (1, 3)}),
     ("long_addition", {"split": "dev"}),
     ("long_addition", {"seed": -1}),
@@ -20,20 +20,13 @@ BAD_SETTINGS = [  # the first is refused, by its name unless another is told
     ("long_addition", {"use_instruction": True, "instruction": "größer"}, "tokenizer"),
     ("long_multiplication", {"as_published": True, "generate_carry": True}),
     ("successor", {"few_shot_samples": "1 2", "use_few_shot": True}),
-    *[("string_reversal", {"charset": charset}) for charset in ("", "aba", "ab=", ["ab", "c"])],
+    *[("string_reversal", {"charset": charset}) for charset in ("aba", "ab=")],
     ("successor", {"length": (1, 4)}),
     ("successor", {"start_number_range": (-1, 4)}),
     ("value_assignment", {"encoding_length": (1, 100)}, "charset_from"),
     ("value_assignment", {"charset_to": "ab", "encoding_length": (1, 3)}),
     ("value_assignment", {"charset_from": "a b", "encoding_length": (1, 2)}),
-    ("value_assignment", {"encoding_length": (0, 2)}),
     ("flip_flop", {"num_registers": (1, 11)}),
-    ("flip_flop", {"num_registers": (0, 2)}),
-    ("string_reversal", {"length": (1, 10**7)}),
-    ("long_addition", {"length": (1, 5 * 10**6)}),
-    ("long_addition", {"num_of_nums": (2, 10**6)}, "length"),
-    ("long_multiplication", {"length": (1, 3000)}),
-    ("flip_flop", {"length": (1, 10**7)}),
     ("successor", {"length": (2, 10**6)}),
     ("value_assignment", {"length": (1, 10**6)}),
     *[(name, {"length": (0, 3)}) for name in TASKS],
@@ -62,11 +55,6 @@ def test_no_text_is_longer_than_its_settings_are_taken_to_allow(name, settings):
     assert longest <= g.longest < 3 * longest
 
 
-def test_an_unknown_task_is_refused():
-    with pytest.raises(ValueError, match=r"^task must be one of"):
-        task("flipflop", CHARACTERS)
-
-
 def test_a_split_without_texts_is_an_error():
     g = task("flip_flop", CHARACTERS, length=(1, 1), num_registers=(1, 1), split="test")
     with pytest.raises(ValueError, match="hardly any text of flip-flop that these settings allow is a test"):
@@ -76,29 +64,23 @@ def test_a_split_without_texts_is_an_error():
 BAD_TEXTS = [
     ("long_addition", {}, "1240+4335=5576", "asks this is '1240+4335=5575'"),
     ("long_addition", {}, "124+4335=5575", "the same number of digits; in '124+4335=5575' they have 3, 4"),
-    ("long_addition", {}, "9+9=8", "asks this is '90+90=81'"),
     ("long_addition", {"pad_with_zeros": False}, "1240+4335=5575", "asks this is '124+4335=5575'"),
     ("long_addition", {}, "12=12", "a text of long addition is like '10+10=20'; got '12=12'"),
-    ("long_addition", {}, "", "a text of long addition is like"),
     ("long_multiplication", {}, "3400*5100=5120+0430+0000+0000=5460", "5120+0340+0000+0000=5460"),
     ("long_multiplication", {}, "01*01=00+001=001", "all numbers have the same number of digits"),
     ("long_multiplication", {"pad_with_zeros": False}, "51*34=54+054=546", "should not be the smaller one"),
     ("long_multiplication", {"generate_carry": True}, "34*51", "with carries; got '34*51'"),
     ("string_reversal", {}, "abc=abc", "asks this is 'abc=cba'"),
     ("string_reversal", {}, "a?b=b?a", "'a?b=b?a' has '?', not in charset"),
-    ("string_reversal", {}, "=", "a text of string reversal is like"),
     ("successor", {}, "42 43 45 ", "asks this is '42 43 44 '"),
     ("successor", {}, "042 043 ", "has no zeros in front; '042 043 ' starts with '042'"),
-    ("successor", {}, "-1 0 ", "a text of successor is like"),
     ("successor", {}, "42 43", "with its last space; got '42 43'"),
     ("successor", {}, "42 ", "leaves nothing to predict"),
     ("value_assignment", {}, "a1b2 ab=11", "asks this is 'a1b2 ab=12'"),
     ("value_assignment", {}, "a1b2 ac=12", "it has no 'c'"),
     ("value_assignment", {}, "a1a2 a=1", "it has a symbol twice"),
-    ("value_assignment", {}, "a1b a=1", "a text of value assignment is like"),
     ("value_assignment", {}, "a! a=!", "has '!', which are not in charset_to"),
     ("flip_flop", {}, "w11r10", "asks this is 'w11r11'"),
-    ("flip_flop", {}, "w12r12", "a text of flip-flop is like"),
     ("flip_flop", {"use_flip": False}, "f11r11", "without f (use_flip=False); got 'f11r11'"),
 ]
 

@@ -231,7 +231,6 @@ def test_batches_cover_each_epoch_and_all_problems_once():
         ("12-3=", "- was not asked for, only \\+"),
         ("120+3=", "120 is not from 1 to 99"),
         ("12+3", "it should have one =, and has 0"),
-        ("12+3=15=", "it should have one =, and has 2"),
         ("12+3=16", "is wrong: the answer is '15'"),
         ("012+3=", "should be written '12\\+3=15' here"),
         ("1+2+3=", "there should be 2 numbers"),
@@ -240,13 +239,14 @@ def test_batches_cover_each_epoch_and_all_problems_once():
 def test_what_is_not_a_problem_is_refused_with_a_reason(text, message):
     with pytest.raises(ValueError, match=message):
         arithmetic().annotate(text)
+    with pytest.raises(ValueError, match="its result is negative"):
+        arithmetic("-", negative=False).annotate("3-5=")
 
 
 @pytest.mark.parametrize(
     "settings",  # the first is refused
     [
         {"operators": "/"},
-        {"operators": ""},
         {"operators": "++"},
         {"numbers": (-1, 5)},
         {"numbers": (6, 5)},
@@ -258,11 +258,6 @@ def test_what_is_not_a_problem_is_refused_with_a_reason(text, message):
 def test_impossible_tasks_are_refused(settings):
     with pytest.raises(ValueError, match=rf"^{next(iter(settings))} must "):
         arithmetic(**settings)
-
-
-def test_a_negative_difference_is_refused_where_there_are_none():
-    with pytest.raises(ValueError, match="its result is negative"):
-        arithmetic("-", negative=False).annotate("3-5=")
 
 
 @pytest.mark.parametrize("how", [{}, {"reversed_digits": True, "padded": True}])

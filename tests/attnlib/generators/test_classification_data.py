@@ -3,6 +3,7 @@
 import gzip
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -83,8 +84,6 @@ def test_the_vocabulary_is_the_originals() -> None:
     assert vocabulary.words == ("<pad>", "<bos>", "<eos>", "<unk>", "b", "a", "c")
     assert vocabulary.encode(["c", "d", "a"]) == [1, 6, 3, 5, 2]
     assert vocabulary.decode([1, 6, 3, 2]) == ["<bos>", "c", "<unk>", "<eos>"]
-    with pytest.raises(ValueError, match=r"^documents must .* more than 2 times; got 2"):
-        Vocabulary.of([["x", "y"]])
 
 
 # ---- folders -----------------------------------------------------------------------------------------
@@ -142,8 +141,6 @@ def test_named_sets_take_their_two_classes_and_leave_the_rest(tmp_path: Path) ->
         corpus("mine", folder)
     with pytest.raises(ValueError, match=r"must be among .*Music.*World.* got .*'Business'"):
         corpus("mine", folder, classes=("Music", "Theatre,World"))
-    with pytest.raises(ValueError, match=r"^classes must be two different"):
-        corpus("mine", folder, classes=("World", "World"))
 
 
 def test_cuts_are_made_where_asked(tmp_path: Path) -> None:
@@ -156,9 +153,8 @@ def test_cuts_are_made_where_asked(tmp_path: Path) -> None:
     assert corpus("mine", folder, max_length=99).about["cut"] == corpus("mine", folder).about["cut"] == 0.0
     more = corpus("mine", folder, max_length=13, train_documents=50, test_documents=90)
     assert more.train.texts == data.train.texts and more.validation.texts == data.validation.texts
-    for name in ("max_length", "train_documents", "test_documents"):
-        with pytest.raises(ValueError, match=f"{name} must"):
-            corpus("mine", folder, **{name: 0})
+    with pytest.raises(ValueError, match="train_documents must"):
+        corpus("mine", folder, train_documents=0)
 
 
 def as_read(documents: Documents) -> list[tuple[int, ...]]:
@@ -264,13 +260,11 @@ def test_unknown_names_and_folders_are_refused_with_the_way_out(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"train": "klass\ttext\tid\na\tb\tc\n"}, "must have two columns"),
         ({"train": "label\tbody\tid\na\tb\tc\n"}, "must .*; got label, body, id"),
         ({"train": "label\ttext\na\tb\nc\td\te\n"}, "line 3 of .* must have 2 fields; got 3"),
         ({"train": "text\ttext\na\tb\n"}, "must .* names each column once"),
         ({"train": ""}, "must be a UTF-8 table"),
         ({"train": rows(40, classes=("pos",))}, "classes must"),
-        ({"train": rows(40), "test": rows(20, first=40, classes=("pos",))}, "must have neg and pos"),
         ({"train": "label\ttext\nneg\t \npos\t\n"}, "documents must have words"),
         ({"test": rows(40)}, "data must have a file train"),
         ({"train": rows(40), "train_more": rows(40)}, "train must be one file"),
@@ -293,12 +287,26 @@ def test_texts_of_ones_own_are_encoded_unknown_words_and_all() -> None:
     documents = data.encode(["qwerty asdf", "superb"], [0, 1])
     assert documents.tokens[:4].tolist() == [1, 3, 3, 2]  # unknown words only: <bos> <unk> <unk> <eos>
     assert documents.words(0) == ["<bos>", "qwerty", "asdf", "<eos>"]
-    with pytest.raises(ValueError, match=r"^a document must have words, and a label"):
-        data.encode(["a", "  "], [0, 1])
-    with pytest.raises(ValueError, match=r"^a document must have words, and a label"):
-        data.encode(["a"], [2])
-    with pytest.raises(ValueError, match=r"^documents must have a length"):
-        Documents(documents.tokens, documents.lengths, documents.labels, documents.texts[:1])
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda data: data.encode(["a", "  "], [0, 1]), "a document"),
+        (lambda data: data.encode(["a"], [2]), "a document"),
+        (lambda data: replace(data.test, texts=data.test.texts[:1]), "documents"),
+        (lambda data: data.test[:0].batches(2), "rows"),
+        (lambda data: data.test.sample(-1), "n"),
+        (lambda data: data.test.in_batches(-1), "batch_size"),
+        (lambda data: data.peek(-1), "n"),
+        (lambda data: planted(test_documents=0), "test_documents"),
+        (lambda data: Vocabulary.of([["x", "y"]]), "documents"),
+    ],
+)
+def test_what_cannot_be_is_refused(call, name) -> None:
+    data = planted(train_documents=20, validation_documents=5, test_documents=5)
+    with pytest.raises(ValueError, match=rf"^{name} must"):
+        call(data)
 
 
 # ---- batches -----------------------------------------------------------------------------------------
@@ -345,8 +353,6 @@ def test_batches_of_like_length_have_less_padding_and_all_lengths_come_early_and
     batch_at = documents.batches(32)
     widths = np.array([batch_at(step).input_ids.shape[1] for step in range(62)])
     assert abs(np.corrcoef(np.arange(62), widths)[0, 1]) < 0.4
-    with pytest.raises(ValueError, match="rows must be at least 1"):
-        documents[:0].batches(2)
 
 
 def test_a_sample_is_a_part_in_order() -> None:
@@ -358,10 +364,6 @@ def test_a_sample_is_a_part_in_order() -> None:
     assert len(documents.sample(1000)) == 100 and len(documents.sample(0)) == 0
     assert [each.texts[0] for each in part] == [*part.texts]
     assert [part[row].texts for row in (0, -1)] == [part.texts[:1], part.texts[-1:]]
-    with pytest.raises(ValueError, match=r"^n must"):
-        documents.sample(-1)
-    with pytest.raises(ValueError, match=r"^batch_size must"):
-        documents.in_batches(-1)
 
 
 # ---- planted -----------------------------------------------------------------------------------------
@@ -427,7 +429,6 @@ def test_planted_is_reproducible_and_wrong_parameters_are_refused(monkeypatch: p
     assert data.train.texts == same.train.texts != other.train.texts
     assert (len(data.train), len(data.test)) == (70, 30)
     for wrong, message in [
-        ({"difficulty": 2}, "less than or equal to 1"),
         ({"keywords": 4}, "multiple of 3"),
         ({"min_words": 50}, "min_words must be at most 40"),
         ({"dificulty": 0.1}, "dificulty"),
@@ -459,6 +460,4 @@ def test_the_real_sets_are_read_whole(name: str, sizes: tuple[int, int, int], sh
     parts = [set(as_read(getattr(data, split))) for split in SPLITS]
     assert sum(map(len, parts)) == len(set.union(*parts))
     assert data.sizes[data.names[1]].tolist() == pytest.approx([share] * 3, abs=0.07)
-    with pytest.raises(ValueError, match=r"^n must"):
-        data.peek(-1)
     assert len(data.peek(3)) == 3 and data.vocabulary.words[4] in {".", "the", ",", "-"}

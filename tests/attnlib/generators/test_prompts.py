@@ -30,14 +30,10 @@ def test_a_prompt_becomes_ids_and_goes_on_with_a_text_as_the_tokenizer_writes_th
     prompt, more = continued("2 + 3 =", " 5", tokenizer)
     assert prompt.equal(encode("2 + 3 =", tokenizer)) and tokenizer.decode(more) == " 5"
     assert tokenizer.decode(prompt[0]) == "<bos>2 + 3 ="
-    with pytest.raises(ValueError, match=r"^prompt must"):
-        encode("", tokenizer)
 
 
 def test_a_chat_template_is_used_if_there_is_one():
     tokenizer = char_tokenizer()
-    with pytest.raises(ValueError, match="no chat template"):
-        encode("hello", tokenizer, chat=True)
     tokenizer.chat_template = (
         "{{ bos_token }}{% for m in messages %}[{{ m.content }}]{% endfor %}"
         "{% if add_generation_prompt %}>{% endif %}"
@@ -54,7 +50,6 @@ def test_a_chat_template_is_used_if_there_is_one():
         ("", "has no chat template"),
         ("{{ oops[", "chat template cannot be used .TemplateSyntaxError: "),
         ("{{ raise_exception('not today') }}", "chat template cannot be used .TemplateError: not today"),
-        ("{{ messages[0].no.such }}", "chat template cannot be used .UndefinedError: "),
     ],
 )
 def test_a_chat_template_that_cannot_be_used_is_refused(template, message):
@@ -70,12 +65,18 @@ def test_of_several_chat_templates_the_default_is_taken():
     assert tokenizer.decode(encode("hi", tokenizer, chat=True)[0]) == "[hi]"
 
 
-def test_bytes_that_are_no_text_are_refused():
-    tokenizer = char_tokenizer()
-    with pytest.raises(ValueError, match=r"^prompt must be text in UTF-8"):
-        encode("a\udcff", tokenizer)
-    with pytest.raises(ValueError, match=r"^continuation must be text in UTF-8"):
-        continued("a", "\udcff", tokenizer)
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda tokenizer: encode("", tokenizer), "prompt"),
+        (lambda tokenizer: encode("a\udcff", tokenizer), "prompt"),
+        (lambda tokenizer: continued("a", "", tokenizer), "continuation"),
+        (lambda tokenizer: continued("a", "\udcff", tokenizer), "continuation"),
+    ],
+)
+def test_what_is_no_text_is_refused(call, name):
+    with pytest.raises(ValueError, match=f"^{name} must"):
+        call(char_tokenizer())
 
 
 def test_a_continuation_that_changes_the_prompts_last_token_is_refused(stories):
@@ -83,8 +84,6 @@ def test_a_continuation_that_changes_the_prompts_last_token_is_refused(stories):
     assert stories.decode(torch.cat([prompt[0], more]), skip_special_tokens=True) == "Lily had a red ball"
     with pytest.raises(ValueError, match="'nd' does not begin a token of its own behind 'Lily had a'"):
         continued("Lily had a", "nd", stories)
-    with pytest.raises(ValueError, match=r"^continuation must"):
-        continued("Lily had a", "", stories)
 
 
 def ending_tokenizer(template: str) -> PreTrainedTokenizerFast:

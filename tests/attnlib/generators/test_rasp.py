@@ -198,11 +198,9 @@ def test_models_are_as_large_as_the_papers_or_as_needed():
         (lambda sort: sort.outputs("cat"), "'cat' has 't'"),
         (lambda sort: sort.outputs(""), "the text is empty"),
         (lambda sort: sort.peek(0), "n must"),
-        (lambda sort: sort.sequences(0), "n must"),
         (lambda sort: sort.sequences(1, max_length=0), "max_length must"),
         (lambda sort: language("dyck1_ptf").sequences(999, split="test", max_length=1), "max_length must"),
         (lambda sort: sort.sequences(3, split="Train"), "split must"),
-        (lambda sort: sort.sequences(3, split=""), "split must"),
         (lambda sort: sort.in_batches(sort.encode("cab"), 0), "batch_size must"),
     ],
 )

@@ -13,7 +13,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnlib.generators.classification import planted
 from attnlib.generators.order import EpochBatches
 from attnlib.generators.sources import PublicFile, two_different
 from attnlib.generators.translation import DATASETS, Grammar, Pairs, Subwords, bitext, invented, lexicon
@@ -22,6 +21,9 @@ from attnlib.generators.translation.recipes import Recipe, read_public
 
 NUMBERS = "one two three four five six seven eight nine ten".split()  # noqa: SIM905
 ZAHLEN = "eins zwei drei vier fünf sechs sieben acht neun zehn".split()  # noqa: SIM905
+
+
+SIZES = {"train_sentences": 30, "validation_sentences": 5, "test_sentences": 5}
 
 
 def lines(n, start=0):
@@ -106,15 +108,13 @@ def test_a_language_that_is_not_there_is_named(tmp_path):
     write(tmp_path / "train.tsv", [("eins",)], header="de")
     with pytest.raises(ValueError, match="must have the column en"):
         read(tmp_path)
-    for languages in (None, ("de", "de")):
-        with pytest.raises(ValueError, match=r"^languages must"):
-            bitext("mine", tmp_path, languages=languages)
 
 
-@pytest.mark.parametrize("given", [None, "de", ("de",), ("de", "de"), ("de", "en", "nl")])
-def test_two_are_two_and_different(given):
+@pytest.mark.usefixtures("without_type_checks")
+@pytest.mark.parametrize("given", [None, "de", ("de", "de")])
+def test_two_are_two_and_different(given, tmp_path):
     with pytest.raises(ValueError, match=r"^languages must"):
-        two_different("languages", given, "codes")
+        bitext("mine", folder_of(tmp_path), languages=given)
     assert two_different("languages", ["de", "en"], "codes") == ("de", "en")
 
 
@@ -147,25 +147,35 @@ def test_a_vocabulary_that_the_text_does_not_support_is_refused(tmp_path):
         read(tmp_path, vocabulary=6)
 
 
-def test_names_and_folders_that_are_not_there(tmp_path, monkeypatch):
-    monkeypatch.delenv("ATTNLIB_DATA", raising=False)
-    with pytest.raises(ValueError, match="did you mean 'multi30k'"):
-        bitext("multi30")
-    with pytest.raises(FileNotFoundError, match="there is no such folder"):
-        bitext("mine", tmp_path / "gone", languages=("de", "en"))
-    with pytest.raises(FileNotFoundError, match="it has none"):
-        bitext("mine", tmp_path, languages=("de", "en"))
+def test_files_that_are_missing_or_too_many(tmp_path):
     write(tmp_path / "test.tsv", lines(3))
     with pytest.raises(ValueError, match="must have a file train"):
         read(tmp_path)
     write(tmp_path / "test_2.tsv", lines(3))
     with pytest.raises(ValueError, match=r"test must be one file.*test.tsv.*test_2.tsv"):
         read(tmp_path)
-    with pytest.raises(ValueError, match=r"^max_length must"):
-        bitext("invented", max_length=0)
-    for name, value in {"folder": tmp_path, "max_length": 1, "vocabulary": 3}.items():
-        with pytest.raises(ValueError, match=f"{name} must be None"):
-            bitext("invented", **{name: value})
+
+
+REFUSED = [
+    (lambda folder: bitext("multi30"), ValueError, "did you mean 'multi30k'"),
+    (lambda folder: read(folder / "gone"), FileNotFoundError, "there is no such folder"),
+    (lambda folder: read(folder), FileNotFoundError, "it has none"),
+    (lambda folder: bitext("invented", folder), ValueError, "folder must be None"),
+    (lambda folder: bitext("invented", max_length=0), ValueError, "max_length must"),
+    (lambda folder: bitext("invented", vocabulary=3), ValueError, "vocabulary must be None"),
+    (lambda folder: invented(train_sentences=0), ValueError, "train_sentences must"),
+    (lambda folder: Grammar(nouns=1), ValueError, "nouns"),
+    (lambda folder: invented(**SIZES).encode("  "), ValueError, "a sentence must"),
+    (lambda folder: random_pairs(2)[:0].batches(2), ValueError, "rows must"),
+    (lambda folder: EpochBatches(make=list, lengths=5, batch_size=0), ValueError, "batch_size must"),
+]
+
+
+@pytest.mark.parametrize(("call", "error", "fragment"), REFUSED)
+def test_what_cannot_be_is_refused(call, error, fragment, tmp_path, monkeypatch):
+    monkeypatch.delenv("ATTNLIB_DATA", raising=False)
+    with pytest.raises(error, match=fragment):
+        call(tmp_path)
 
 
 def test_a_known_set_is_found_by_its_folder_whatever_the_case(tmp_path, monkeypatch):
@@ -291,8 +301,6 @@ def test_batches_are_of_different_pairs_and_there_have_to_be_some():
     pairs = random_pairs(20)
     assert len(torch.cat([pairs.batches(6)(step).rows for step in range(3)]).unique()) == 18
     assert [pairs[row].texts for row in (0, -1)] == [pairs.texts[:1], pairs.texts[-1:]]
-    with pytest.raises(ValueError, match=r"^rows must"):
-        pairs[:0].batches(2)
     with pytest.raises(ValueError, match=r"^pairs must"):
         Pairs(pairs.source, pairs.source_lengths, pairs.target, pairs.target_lengths, pairs.texts[1:])
 
@@ -356,28 +364,14 @@ def test_verbs_go_to_the_end_and_adjectives_behind_their_nouns():
 
 
 def test_the_same_seed_gives_the_same_sentences(monkeypatch):
-    sizes = {"train_sentences": 30, "validation_sentences": 5, "test_sentences": 5}
-    one, other, third = (invented(seed=seed, **sizes) for seed in (0, 0, 1))
+    one, other, third = (invented(seed=seed, **SIZES) for seed in (0, 0, 1))
     assert one.train.texts == other.train.texts != third.train.texts
     assert torch.equal(one.train.alignment, other.train.alignment)
-    assert bitext("Invented", **sizes).test.texts == one.test.texts
+    assert bitext("Invented", **SIZES).test.texts == one.test.texts
     said = "sepu demi rara tira migo sepu nono sego", "lomfel norfel gushet valgus valkim dunpan"
     assert said in one.train.texts  # the example that the package gives
     assert one.encode("gogo xyz").source.tolist()[2] == 3
-    with pytest.raises(ValueError, match="a sentence must"):
-        one.encode("  ")
-    with pytest.raises(ValueError, match="nouns"):
-        Grammar(nouns=1)
     home = sys.modules[invented.__module__]
     monkeypatch.setattr(home, "_sentence", lambda *_: (["nono"], ["valgus"], np.ones((1, 1), bool)))
     with pytest.raises(ValueError, match="for 30 to differ; got 1"):
-        invented(**sizes)
-
-
-def test_no_sentences_or_documents_are_refused_in_words():
-    with pytest.raises(ValueError, match=r"^train_sentences must"):
-        invented(train_sentences=0)
-    with pytest.raises(ValueError, match=r"^test_documents must"):
-        planted(test_documents=0)
-    with pytest.raises(ValueError, match=r"^batch_size must"):
-        EpochBatches(make=list, lengths=5, batch_size=0)
+        invented(**SIZES)

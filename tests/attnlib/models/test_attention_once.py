@@ -117,12 +117,9 @@ def test_a_layer_that_is_changed_from_outside_is_not_formed_once(rows, formed):
         attentions = attentions_of(model, ids, padding("none"))
     torch.testing.assert_close(got, defined(attentions.unbind(1))[:, rows or slice(None)], atol=1e-6, rtol=0)
     assert len(formed) == (0 if rows else 2 * 2 * 3)  # of examples, the other layers, and blocks
-    for beyond in (-1, 3):
-        with (
-            pytest.raises(ValueError, match=f"layers from 0 to 2; got \\[{beyond}\\]"),
-            changing(model, {beyond: lambda call: Affine(1.0, 0.0, None)}),
-        ):
-            pass
+    beyond = changing(model, {3: lambda call: Affine(1.0, 0.0, None)})
+    with pytest.raises(ValueError, match="layers from 0 to 2"), beyond:
+        pass
 
 
 @torch.no_grad()

@@ -51,8 +51,6 @@ def test_logistic_regression_is_scikit_learns_on_counts_over_length(corpus: Corp
         best = max(best, (accuracy, c, model.coef_[0]), key=lambda each: each[0])
     assert found.accuracy == pytest.approx(best[0]) and found.about == {"C": best[1]}
     np.testing.assert_allclose(found.weights.numpy(), best[2], atol=1e-2, rtol=1e-2)
-    with pytest.raises(ValueError, match="at least one value of C"):
-        logistic_regression(corpus.train, corpus.validation, len(corpus.vocabulary), [])
 
 
 def test_the_planted_keywords_are_the_extreme_words(corpus: Corpus) -> None:

@@ -61,7 +61,6 @@ def test_a_feed_forward_block_has_the_width_asked_for(kind, layer):
         ("gpt_neo", SIZES, "gpt_neo cannot be built with"),
         ("bloom", CausalSizes(width=16, ff_width=24), "a width of their own: let ff_width be 64"),
         ("llama", CausalSizes(width=16, n_heads=0), "should be at least 1; got"),
-        ("llama", CausalSizes(width=16, n_layers=0), "should be at least 1; got"),
     ],
 )
 def test_what_cannot_be_built_is_refused(kind, sizes, message):

@@ -133,9 +133,7 @@ def test_a_checkpoint_comes_back_and_a_missing_or_foreign_one_is_refused(tmp_pat
     loaded = Classifier.load(tmp_path / "net.safetensors")
     assert loaded.config == net.config and not loaded.training
     assert torch.equal(loaded(ids, lengths).logits, net(ids, lengths).logits)
-    with pytest.raises(
-        CheckpointError, match=r"there is no checkpoint .*none\.safetensors\. Train the model first"
-    ):
+    with pytest.raises(CheckpointError, match=r"none\.safetensors\. Train the model first"):
         Classifier.load(tmp_path / "none.safetensors")
     Transformer(TransformerConfig(5, width=8)).save(tmp_path / "other.safetensors")
     with pytest.raises(CheckpointError, match="is not the checkpoint of a Classifier"):

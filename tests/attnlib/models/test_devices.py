@@ -76,7 +76,7 @@ def test_auto_takes_the_first_gpu_that_is_there(
     assert Plan(steps=1).torch_device() == torch.device(expected)
 
 
-@pytest.mark.parametrize("name", ["cuda:7", "mps", "meta", "gpu", "cuda:", ""])
+@pytest.mark.parametrize("name", ["cuda:7", "meta", "gpu"])
 def test_a_device_that_is_not_here_is_refused_with_those_that_are(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -111,9 +111,8 @@ def test_a_traced_model_is_refused_and_the_one_that_was_traced_asked_for():
 
 def test_tokens_that_are_left_out_are_asked_for():
     model = hf.BertModel(hf.BertConfig(**TEXT)).eval()
-    for asked in (lambda: rollout_of(model), lambda: rollout_of(model, token_type_ids=IDS)):
-        with pytest.raises(ValueError, match=r"input_ids must be a tensor \[batch token\]"):
-            asked()
+    with pytest.raises(ValueError, match=r"input_ids must be a tensor \[batch token\]"):
+        rollout_of(model, token_type_ids=IDS)
 
 
 CHOOSING = {

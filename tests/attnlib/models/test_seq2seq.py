@@ -118,8 +118,6 @@ def test_dropout_and_attention():
     model.train()
     assert not torch.equal(model(**batch.inputs).joined, model(**batch.inputs).joined)
     assert torch.equal(small(uniform=True)(**batch.inputs).alpha, torch.full((1, 2, 4), 0.25))
-    with pytest.raises(ValueError, match="dropout"):
-        Seq2SeqConfig(7, dropout=1.0)
 
 
 def log_probability(model, source, lengths, target):
@@ -193,8 +191,6 @@ def test_scores_come_back_in_the_order_of_the_sentences():
         for name in ("alpha", "beta", "delta"):
             mine = getattr(whole, name)[pairs.positions(torch.tensor([row]))]
             torch.testing.assert_close(mine, getattr(alone, name), atol=1e-5, rtol=1e-4)
-    with pytest.raises(ValueError, match="there should be pairs of sentences"):
-        source_scores(model, pairs[:0])
 
 
 def test_bf16_trains_where_the_processor_has_no_such_lstm(monkeypatch):

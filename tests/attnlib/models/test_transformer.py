@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from attnlib.files import CheckpointError
 from attnlib.models import Transformer, TransformerConfig, attend
 from attnlib.models.attention import evaluating
 from attnlib.models.positions import sinusoids
@@ -213,9 +212,7 @@ def test_heads_have_names():
     [
         ({"n_heads": 3}, r"n_heads must divide width=16: one of \[1, 2, 4, 8, 16\], not 3"),
         ({"width": 15, "n_heads": 3}, "sinusoidal positions need an even width"),
-        ({"positions": "relative"}, "'sinusoidal', 'learned', 'rotary' or 'none'"),
         ({"width": 6, "positions": "rotary"}, "rotary .* even number of channels per head .* not 3 = width"),
-        ({"layers": 2}, "layers"),
     ],
 )
 def test_wrong_settings_say_what_is_allowed(wrong, message):
@@ -245,6 +242,3 @@ def test_save_and_load(tmp_path, positions):
     assert loaded.config == model.config
     assert torch.equal(loaded(ids).logits, model(ids).logits)
     assert [path.name for path in tmp_path.iterdir()] == ["model.safetensors"]
-    (tmp_path / "model.safetensors").write_bytes(b"no model")
-    with pytest.raises(CheckpointError, match=r"model\.safetensors"):
-        Transformer.load(tmp_path / "model.safetensors")

@@ -59,11 +59,6 @@ def test_heat_maps_take_arrays_and_tensors_of_any_precision():
         assert plots.token_maps({"m": given[0, 0]}, words, words).data["m"].shape == (3, 3)
 
 
-def test_heat_maps_of_no_model_are_refused():
-    with pytest.raises(ValueError, match=r"^attentions must"):
-        plots.attention_grid({}, ["a"])
-
-
 @pytest.mark.parametrize(
     "draw",
     [
@@ -73,11 +68,9 @@ def test_heat_maps_of_no_model_are_refused():
         lambda words: plots.paths(torch.rand(2, 3, 3), words),
     ],
 )
-@pytest.mark.parametrize("words", ["ab", "abcde"])
-def test_words_are_as_many_as_rows_and_columns(draw, words):
-    n = len(words)
-    with pytest.raises(ValueError, match=rf"^values must be of the shape .*{n}, {n}\); got .*3, 3\)"):
-        draw(list(words))
+def test_words_are_as_many_as_rows_and_columns(draw):
+    with pytest.raises(ValueError, match=r"^values must be of the shape .*2, 2\); got .*3, 3\)"):
+        draw(["a", "b"])
 
 
 def test_a_figure_that_cannot_be_drawn_is_closed():

@@ -205,7 +205,7 @@ def test_a_picture_that_is_what_generate_reads_first_reaches_every_pass(name):
     [
         ({"token_type_ids": KINDS[:, :4]}, "token_type_ids must"),
         ({"position_ids": [[0, 1, 2]]}, "position_ids must"),
-        ({"encoder_attention_mask": torch.ones_like(PROMPT)}, "encoder_attention_mask cannot be followed"),
+        ({"encoder_attention_mask": torch.ones_like(PROMPT)}, "encoder_attention_mask must"),
     ],
 )
 def test_what_is_not_of_these_tokens_is_refused_by_name(function, beside, message):

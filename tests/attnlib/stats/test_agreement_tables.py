@@ -367,7 +367,6 @@ def nowhere(run):
     ("change", "name"),
     [
         (lambda runs: {"normal_A": runs["normal_A"], "uniform": runs["uniform"]}, "runs"),
-        (lambda runs: {name: run for name, run in runs.items() if name != "uniform"}, "runs"),
         (lambda runs: runs | {"normal_B": runs["normal_B"].take(np.arange(5))}, "'normal_B'"),
         (lambda runs: runs | {"normal_B": replace(runs["normal_B"], steps=np.arange(5))}, "'normal_B'"),
         (lambda runs: runs | {"normal_B": replace(runs["normal_B"], alpha=None)}, "a run must have alpha"),
@@ -389,10 +388,8 @@ def test_runs_that_do_not_fit_are_refused(runs, change, name):
         (lambda runs: Agreements.of(runs, runs, settings=AgreementSettings(as_published=True)), "selection"),
         (lambda runs: Agreements.of(runs, runs | {"uniform": later(runs["uniform"])}), "selection"),
         (lambda runs: Agreements.of(runs, runs, gold="normal_Z"), "runs"),
-        (lambda runs: Agreements.of({"uniform": runs["uniform"]}, runs), "runs"),
         (lambda runs: split_rows(runs, share=1.0), "share"),
         (lambda runs: replace(runs["normal_A"], beta=None, delta=None, alpha=np.zeros((5, 3))), "alpha"),
-        (lambda runs: replace(runs["normal_A"], alpha=None, delta=None, beta=np.zeros((5, 3))), "beta"),
         (lambda runs: later(runs["normal_A"], [0, 50, 50, 60, 70]), "steps"),
     ],
 )

@@ -318,7 +318,6 @@ def test_a_function_that_encloses_itself_cannot_be_read():
 @pytest.mark.parametrize(
     "change",
     [
-        {"model": Scaled(object())},
         {"model": torch.nn.Sequential(Scaled(inner=[object()]))},
         {"batches": functools.partial(print, object())},
         {"loss": lambda *_: NOT_READ},

@@ -99,16 +99,12 @@ def broken(value):
     ("parts", "name"),
     [
         ({"prompt_words": WORDS[:3]}, "matrix"),
-        ({"generated_words": NEW[:1]}, "matrix"),
         ({"generated_words": []}, "generated_words"),
         ({"prompt_words": "abcd"}, "prompt_words"),
         ({"matrix": shares()[0]}, "matrix"),
-        ({"matrix": shares()[..., :0]}, "matrix"),
         ({"matrix": broken(float("nan"))}, "matrix"),
-        ({"matrix": broken(float("inf"))}, "matrix"),
         ({"matrix": broken(-0.5)}, "matrix"),
         ({"ignored": [True]}, "ignored"),
-        ({"ignored": torch.ones(4)}, "ignored"),
     ],
 )
 def test_input_that_cannot_be_shown_is_refused(parts, name):

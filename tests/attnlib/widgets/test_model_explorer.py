@@ -60,8 +60,6 @@ def unpacked(widget, index=0):
 def test_lines_are_on_heads_that_there_are():
     line = {"heads": {"L1H0": "reads \u202e"}}
     assert ModelExplorer({"sort": parts(**line)}).items[0]["heads"] == {"L1H0": "reads U+202E"}
-    with pytest.raises(ValueError, match="model 'sort': heads must be one of"):
-        ModelExplorer({"sort": parts(heads={"L2H0": "reads"})})
 
 
 @pytest.mark.parametrize("half", [True, False])
@@ -105,18 +103,12 @@ ADDS = arithmetic("+", (1, 99))
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (
-            {"model": nn.Linear(2, 2)},
-            r"model 'sort': the page computes an attnlib\.models\.Transformer, .* Linear",
-        ),
+        ({"model": nn.Linear(2, 2)}, r"model 'sort': the page computes an attnlib.* Linear"),
+        ({"model": transformer(positions="rotary")}, r"model's are rotary.*AttentionExplorer"),
+        ({"heads": {"L2H0": "reads"}}, "model 'sort': heads must be one of"),
         ({"task": rasp.language("sort", 26)}, r"reads 14 ids and scores 10 classes, but sort has 30 and 26"),
-        ({"task": ADDS, "texts": ["1+2"]}, "but arithmetic has 18 and 18: it was trained on another task"),
-        ({"texts": []}, "texts must be a list"),
         ({"texts": "cab"}, "texts must be a list"),
-        (
-            {"texts": ["cab", "cabz"]},
-            "model 'sort': sort is written with the symbols 'abcdefghij'; 'cabz' has 'z'",
-        ),
+        ({"texts": ["cab", "cabz"]}, "model 'sort': sort is written with the symbols .*'cabz' has 'z'"),
         ({"texts": [""]}, "the text is empty"),
         ({"texts": ["a" * 12]}, "has 13 tokens, and this model was built for at most max_length=12"),
         ({"words": []}, "must hold model, task and texts, and may hold note"),
@@ -125,11 +117,6 @@ ADDS = arithmetic("+", (1, 99))
 def test_what_is_wrong_is_refused_by_name(changes, message):
     with pytest.raises(ValueError, match=message):
         ModelExplorer({"sort": parts(**changes)})
-
-
-def test_rotary_positions_are_refused_until_the_page_knows_them():
-    with pytest.raises(ValueError, match=r"model 'sort': .* model's are rotary.*AttentionExplorer"):
-        ModelExplorer({"sort": parts(model=transformer(positions="rotary"))})
 
 
 def test_weights_that_are_not_finite_are_refused():
@@ -141,8 +128,9 @@ def test_weights_that_are_not_finite_are_refused():
 
 
 def test_a_text_that_cannot_be_asked_at_first_is_refused():
-    with pytest.raises(ValueError, match="model 'sort': sort is written with"):
-        explorer(text="x")
+    for given, fragment in ({"text": "x"}, "sort is written with"), ({"first": "strength"}, "^first must"):
+        with pytest.raises(ValueError, match=fragment):
+            explorer(**given)
     model = transformer(ADDS, causal=True)
     adding = {"adds": {"model": model, "task": ADDS, "texts": ["58+67", "1+2="]}}
     assert ModelExplorer(adding, text="3+4").text == "3+4"

@@ -64,15 +64,9 @@ def rows(asked):
         ({"settings": ["chess"]}, r"settings.0: should be one of .*; got 'chess'"),
         ({"standard": "flow"}, "standard should be among the methods; got 'flow'"),
         ({"fewer": {"chess": 3}}, r"fewer.chess.\[key\]: should be one of .*; got 'chess'"),
-        ({"only": {"hist, compiled": ["x"]}}, r"only.hist, compiled.0: should be one of .*; got 'x'"),
         ({"settings": ["hist, compiled"] * 2}, "settings: should be different ones"),
-        ({"methods": ["blank-out"] * 2}, "methods: should be different ones"),
-        (
-            {"only": {"hist, compiled": ["flow"]}},
-            r"at least one of the methods; got none for \['hist, compiled'\]",
-        ),
+        ({"only": {"hist, compiled": ["flow"]}}, "at least one of the methods; got none"),
         ({"budgets": [0.5, 1.5]}, r"whole numbers of tokens; got \[1.5\]"),
-        ({"k": [0]}, r"k.0: should be greater than or equal to 1; got 0"),
         ({"models": "large"}, "models should be a profile"),
     ],
 )

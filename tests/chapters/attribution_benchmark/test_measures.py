@@ -151,14 +151,6 @@ def test_what_fails_later_on_is_an_error_and_what_works_is_asked_once():
         scored(MODELS["gpt2"], questions, fussy, batch_size=1)
 
 
-def test_no_questions_and_no_such_measure_are_refused():
-    questions = asked(TYPED, [5, 3, 2])
-    with pytest.raises(ValueError, match="there should be questions of typed; got none"):
-        scored(MODELS["llama"], questions.where(torch.zeros(3, dtype=torch.bool)))
-    with pytest.raises(ValueError, match="methods must be one of"):
-        scored(MODELS["llama"], questions, ["rollot"])
-
-
 # ---- faithfulness -----------------------------------------------------------------------------------------
 
 
@@ -280,8 +272,3 @@ def test_an_untrained_twin_has_the_configuration_and_other_weights(name):
     assert torch.equal(weights[1][first], weights[2][first])
     assert not torch.equal(weights[1][first], weights[3][first])
     assert not torch.equal(weights[0][first], weights[1][first])
-
-
-def test_a_module_without_configuration_has_no_twin():
-    with pytest.raises(ValueError, match="Linear has no configuration"):
-        untrained(torch.nn.Linear(2, 2))

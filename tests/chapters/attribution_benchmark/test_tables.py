@@ -208,12 +208,3 @@ def test_seeds_that_rank_alike_have_a_tau_of_one():
     assert found.loc["s", ["value", "least", "pairs", "methods"]].tolist() == [1, 1, 1, 3]
     assert found.loc["t", ["value", "least"]].tolist() == pytest.approx([-1 / 3, -1])
     assert "one seed" not in found.index
-
-
-def test_what_is_not_there_is_said():
-    with pytest.raises(ValueError, match=r"rows should have the columns \['perfect'\]"):
-        normalised(rows({"a": [1.0]}).drop(columns="perfect"), METRIC)
-    with pytest.raises(ValueError, match="metric should be one of \\['average precision'\\]; got 'accuracy'"):
-        normalised(rows({"a": [1.0]}), "accuracy")
-    with pytest.raises(ValueError, match=r"reference should be one of \['a'\]; got 'b'"):
-        method_comparisons(rows({"a": [1.0]}), METRIC, reference="b")

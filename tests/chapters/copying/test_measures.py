@@ -53,11 +53,6 @@ def test_relevance_is_what_the_gold_symbol_would_get_with_one_state_as_context(s
         torch.testing.assert_close(beta[..., place], gold)
 
 
-def test_relevance_needs_a_context():
-    with pytest.raises(ValueError, match='context should not be "none"'):
-        state_relevance(small(context="none"), unseen())
-
-
 def test_information_is_the_share_of_other_places_with_less():
     batch = unseen(50)
     everything = information(torch.eye(5).expand(2, 50, 5, 5), batch)

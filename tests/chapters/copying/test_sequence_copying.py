@@ -78,8 +78,6 @@ def test_what_is_seen_covers_every_model_and_step(chapter, found):
         last = 10 if "uniform" in task else 30 if task == chapter.control else 20
         assert part["seed"].unique().tolist() == [0, 1] and part["step"].max() == last
     assert curves.loc[curves["task"].str.contains("uniform"), "auc"].notna().all()
-    with pytest.raises(KeyError, match="no models are called 'nobody'"):
-        chapter.curves("nobody")
 
 
 def test_the_explorer_gets_one_sequence_in_two_models(chapter):
@@ -143,12 +141,9 @@ def test_what_is_recorded_is_of_all_models_and_of_heads(chapter, found):
         ({"between": [20]}, "between should be numbers between symbols = 20 and more_symbols = 30; got .20."),
         ({"between": [25, 21]}, "between: should grow"),
         ({"budgets": [300]}, "budgets should be from 1 to steps = 200; got .300."),
-        ({"budgets": []}, "budgets: .*at least 1 item"),
         ({"head_starts": [0]}, "head_starts should be from 1 to steps = 200; got .0."),
         ({"early": 15}, "early should be a step at which models are looked at, .* got 15"),
         ({"options": ["both"]}, "options.0: should be one of both directions; without context; got 'both'"),
-        ({"options": ["both directions"] * 2}, "options: should be different ones"),
-        ({"seeds": 1}, "seeds: should be greater than or equal to 2; got 1"),
     ],
 )
 def test_impossible_parameters_are_named(change, message):

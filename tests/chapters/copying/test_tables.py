@@ -225,10 +225,9 @@ def test_aucs_interval_covers_the_truth():
     assert 0.92 < np.mean(covered) < 0.99
 
 
-@pytest.mark.parametrize(("x", "y"), [([], [1.0]), ([1.0], []), ([np.nan], [1.0])])
-def test_auc_of_nothing_is_refused(x, y):
+def test_auc_of_nothing_is_refused():
     with pytest.raises(ValueError, match="both groups should have numbers"):
-        tables.auc(x, y)
+        tables.auc([np.nan], [1.0])
 
 
 def test_a_planted_prediction_is_found_and_noise_is_not():

@@ -123,8 +123,6 @@ def test_over_null_divides_by_the_receptive_field_and_needs_a_model_that_looks_b
     rows = agreement_rows(transformer(causal=True), task, FOUND, ways=[ROLLOUT, OVER_NULL])
     both = rows[rows["layer"] == 3].pivot_table(index="sentence", columns="way", values="value")
     assert not np.allclose(both[ROLLOUT], both[OVER_NULL], equal_nan=True)
-    with pytest.raises(ValueError, match=r"ways should be among raw attention, .*; got \['attention'\]"):
-        agreement_rows(transformer(), TASK, FOUND, ways=["attention"])
 
 
 # ---- the original's slips --------------------------------------------------------------------------------
@@ -173,8 +171,6 @@ def test_every_slip_moves_what_it_should_and_nothing_else():
     singular = plain["sentence"].map(lambda place: FOUND[place].label == 0)
     assert not moved[LAST_CLASS][~singular].any()
     assert not moved[DENSE][plain["way"] == EARLIER].any()  # no two words are at one place
-    with pytest.raises(ValueError, match="slips should be among"):
-        agreement_rows(model, TASK, FOUND[:1], slips=["padding"])
 
 
 def test_the_sum_of_a_gradient_is_nothing_in_a_model_that_normalises_first():
@@ -213,8 +209,6 @@ def test_a_model_that_looks_at_the_subject_names_it_in_every_way():
     assert (rows["chance"] == 1 / 5).all()
     elsewhere = subject_rows(Finds(TASK.vocabulary.ids["table"]), TASK, [sentence])
     assert not elsewhere["found"].any()
-    with pytest.raises(ValueError, match="every sentence should have its subject"):
-        subject_rows(Finds(0), TASK, [Sentence(("the", "doors"), 1)])
 
 
 def test_one_sentence_in_all_ways():

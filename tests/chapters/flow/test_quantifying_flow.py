@@ -83,10 +83,7 @@ def test_the_twin_has_the_weights_that_training_begins_with():
         ({"n_heads": 3}, "n_heads must divide width=16"),
         ({"sentences": 5}, "sentences"),
         ({"classifier": "a/b"}, r"classifier is asked of sst only: add it to corpora; got \['templates'\]"),
-        (
-            {"corpora": ["sst"], "looks_back": True},
-            "looks_back is of templates only: .* or say -p looks_back false",
-        ),
+        ({"corpora": ["sst"], "looks_back": True}, "or say -p looks_back false"),
     ],
 )
 def test_what_cannot_run_is_refused_with_a_reason(changes, message):
@@ -316,8 +313,6 @@ def test_a_classifier_of_the_readers_is_explained_beside_ours(reviews, monkeypat
     batch = task.batch(p.shown(p.runs()[-1])[:3])
     assert task.known(batch).sum(1).tolist() == [task.length(each) - 1 for each in p.shown(p.runs()[-1])[:3]]
     assert task.blank == task.tokenizer.mask_token_id
-    with pytest.raises(ValueError, match="there should be sentences"):
-        task.batch([])
 
 
 def test_a_classifier_that_is_not_there_is_an_error_with_advice(reviews):

@@ -65,17 +65,20 @@ def test_templates_all_differ_and_come_from_their_seed():
     assert {each.attractors for each in found} == {0, 1, 2, 3, 4}
     assert 0.4 < np.mean([each.label for each in found]) < 0.6
     assert any(each.subject == 1 for each in found) and any("," in each.words for each in found)
-    with pytest.raises(ValueError, match="n should be at least 1; got 0"):
-        templates(0)
 
 
-def test_a_sentence_without_words_or_with_a_wrong_subject_is_refused():
-    with pytest.raises(ValueError, match="should have words, and the label 0 or 1"):
-        Sentence((), 1)
-    with pytest.raises(ValueError, match="should have words, and the label 0 or 1"):
-        Sentence(("a",), 2)
-    with pytest.raises(ValueError, match="a place from 0 to 1; got 2"):
-        Sentence(("the", "key"), 0, subject=2)
+@pytest.mark.parametrize(
+    ("call", "fragment"),
+    [
+        (lambda: templates(0), "n should be at least 1"),
+        (lambda: Sentence(("a",), 2), "should have words, and the label 0 or 1"),
+        (lambda: Sentence(("the", "key"), 0, subject=2), "a place from 0 to 1"),
+        (lambda: TASK.batch([]), "there should be sentences"),
+    ],
+)
+def test_what_is_no_sentence_is_refused(call, fragment):
+    with pytest.raises(ValueError, match=fragment):
+        call()
 
 
 # ---- what a model reads ----------------------------------------------------------------------------------
@@ -125,8 +128,6 @@ def test_without_a_known_subject_there_is_no_reference_and_unk_is_not_known():
     assert batch.reference is None and batch.evaluated is None
     assert TASK.words(batch).tolist() == [[False, True, True]]
     assert TASK.known(batch).tolist() == [[False, True, False]]
-    with pytest.raises(ValueError, match="there should be sentences"):
-        TASK.batch([])
 
 
 def test_batches_are_a_function_of_the_step_and_blank_their_share():

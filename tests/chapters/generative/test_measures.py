@@ -25,7 +25,6 @@ from book.chapters.generative.study import filtered_by_study
 from book.chapters.generative.tables import (
     measured,
     needle_comparison,
-    needle_shares,
     needle_table,
 )
 from tests.pretrained import trained_model
@@ -99,11 +98,9 @@ def test_samples_are_what_was_asked_for(opening):
     ("text", "says"),
     [
         ("hello", "text of the needle test"),
-        (TEXT.replace("1936. Q", "1936.  Q"), "text of the needle test"),
         (TEXT.replace("A: 1936", "A: 4821"), "only that one should have the value '4821'"),
         (TEXT.replace("code of Hugo?", "code of Zoe?"), "should be about Zoe"),
         (TEXT.replace("4821", "1936"), "only that one"),
-        (TEXT.replace("Kira", "Hugo"), "should be about Hugo"),
     ],
 )
 def test_annotate_refuses_other_texts(text, says):
@@ -112,15 +109,12 @@ def test_annotate_refuses_other_texts(text, says):
 
 
 def test_settings_that_cannot_be():
-    for wrong in ({"facts": 0}, {"facts": 54}, {"facts": 10, "digits": 1}, {"facts": ()}):
-        with pytest.raises(ValueError, match="facts must be"):
-            generator(**wrong)
-    for digits in (0, 19):
-        with pytest.raises(ValueError, match=r"^digits must"):
-            generator(digits=digits)
+    wrong = {"facts": (0, 54), "digits": (0, 19), "opening": ("Well,",)}
+    for name, values in wrong.items():
+        for value in values:
+            with pytest.raises(ValueError, match=f"{name} must"):
+                generator(**{name: value})
     assert len(next(generator(digits=18).generate_samples()).answer) == 18
-    with pytest.raises(ValueError, match="opening must be"):
-        generator(opening="Well,")
 
 
 def test_ranks_are_those_of_each_method_on_its_own(tiny):
@@ -189,10 +183,6 @@ def test_a_model_that_answers_nothing(tiny):
     assert not run.items["answered"].any() and run.ranks.empty
     with pytest.raises(ValueError, match="answered none of the 2 items"):
         needle_table(run)
-    with pytest.raises(ValueError, match="out of"):
-        needle_ranks(tiny, take(2), ["rolout"])
-    with pytest.raises(ValueError, match="there should be items"):
-        needle_ranks(tiny, [])
 
 
 def made_up(ranks: dict[str, list[int | None]]) -> NeedleRun:
@@ -248,8 +238,6 @@ def test_comparison_is_mcnemar_on_shared_items_with_holm():
     assert row["difference"] == pytest.approx(9 / 12) and row["p_holm"] == pytest.approx(3 * row["p"])
     assert table.loc[("rollout", "blank-out"), "n"] == 2
     assert len(needle_comparison(run, reference="rollout")) == 2
-    with pytest.raises(ValueError, match="reference should be"):
-        needle_comparison(run, reference="chance")
 
 
 def test_kinds_of_tokens():
@@ -280,8 +268,6 @@ def test_mass_by_kind_is_the_rollout_of_each_layer(tiny):
             expected["uniform"].append(float(uniform_causal_rollout(len(ids), 2)[-1, mask].sum()))
         for name, masses in expected.items():
             assert values[(name, 2, kind)] == pytest.approx(np.mean(masses), abs=1e-5)
-    with pytest.raises(ValueError, match="there should be texts"):
-        mass_by_kind(tiny, tokenizer, [])
 
 
 def test_the_studys_reading_is_the_mean_over_layers_of_the_generative_matrix(stories):
@@ -332,6 +318,3 @@ def test_what_the_chapter_records(tiny):
         }.items():
             row = told.loc[f"{model}, first token, layer 2, {end}"]
             assert row[["value", "low", "high", "n"]].tolist() == [value, value, value, 3]
-    run = needle_ranks(tiny, take(2, facts=2), ["rollout"], only_answered=False)
-    with pytest.raises(KeyError, match="filtered"):
-        needle_shares(run)

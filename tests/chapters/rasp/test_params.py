@@ -57,22 +57,15 @@ def test_a_model_without_room_for_the_program_is_trained_unsupervised():
     ("change", "message"),
     [
         ({"language": "srot"}, r"got 'srot'; did you mean 'sort'\?"),
-        ({"lenght": 5}, r"no parameter 'lenght'; did you mean 'length'\?"),
         ({"colour": "red"}, "no parameter 'colour'; there are device, language, language_file, also"),
         ({"n_layers": "two"}, "n_layers: should be a valid integer; got 'two'"),
-        ({"bos": "yes"}, "bos: should be True or False; got 'yes'"),
-        ({"length": 0}, "length: should be greater than or equal to 1; got 0"),
         ({"n_heads": 3}, "got width 64 and n_heads 3 for sort .n_heads may be 1, 2, 4, 8, 16"),
         ({"alphabet_size": 11}, "should be 10, 26, 52 or 100; got 11"),
         ({"supervision": -1}, "supervision: should be greater than 0; got -1"),
         ({"sequence": "cat"}, "symbols 'abcdefghij'; 'cat' has 't'"),
         ({"length": 3, "sequence": "abcd"}, "at most length = 3 symbols; got 'abcd'"),
         ({"supervised": ["sort"], "n_layers": 1}, "leave room for the heads that sort supervises"),
-        ({"seeds": []}, "seeds: .*at least 1 item"),
-        (
-            {"also": ["dyck1_ptf"], "supervised": ["dyck1_ptf"]},
-            "supervised should name languages whose program is known; got dyck1_ptf",
-        ),
+        ({"also": ["dyck1_ptf"], "supervised": ["dyck1_ptf"]}, "supervised should .*; got dyck1_ptf"),
     ],
 )
 def test_what_is_not_allowed_is_told_what_is(change, message):
@@ -195,7 +188,6 @@ def test_a_command_says_booleans_and_lists_in_words(name, parameter, text, meant
     ("change", "message"),
     [
         ({"bos": "maybe"}, r"bos: should be True or False; got 'maybe'$"),
-        ({"bos": "[true]"}, r"bos: should be True or False; got '\[true\]'$"),
         ({"also": "hist"}, r"valid list, as in -y 'also: \[a, b\]' or -p also '\[.*\]'; got 'hist'"),
         ({"also": "[hist]"}, r"also: should be a valid list, .*; got '\[hist\]'$"),
         ({"also": "[" * 999}, "also: should be a valid list"),

@@ -135,8 +135,6 @@ def test_the_assignment_is_of_means_and_every_pair_needs_one():
     assert best_pairs(rows)[["program", "head"]].to_numpy().tolist() == [["A", "y"], ["B", "x"]]
     with pytest.raises(ValueError, match="every pair of program and head"):
         best_pairs(rows[:4])
-    with pytest.raises(ValueError, match="every pair"):
-        best_pairs(rows[:0])
 
 
 # ---- in the other's place ---------------------------------------------------------------------------------
@@ -207,8 +205,6 @@ def test_means_over_seeds_are_of_the_means_of_each_seed():
     expected = over_seeds([0.3, 0.5, 0.7])
     assert found.loc["a"].tolist() == pytest.approx([*expected])
     assert found.loc["b", "value"] == 1 and found.loc["b", "n"] == 1 and np.isnan(found.loc["b", "low"])
-    with pytest.raises(ValueError, match=r"columns \['seed'\]"):
-        table_over_seeds(rows.drop(columns="seed"), ["task"])
 
 
 def test_a_model_is_compared_with_its_own_program_first_and_always_with_others():

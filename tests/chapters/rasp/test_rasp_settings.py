@@ -110,20 +110,11 @@ def test_profiles_fit_every_language(which, name):
     [
         ({"ablations": ["one head less"]}, "ablations.0: should be one of one head fewer.*'one head less'"),
         ({"ablations": ["one head fewer"]}, "'one head fewer' takes the only one from sort, .* have 2 x 1"),
-        ({"language": "hist", "ablations": ["one layer fewer"]}, "takes the only one from hist, .* 1 x 1"),
         ({"as_published": True, "dropout": 0.1}, "without dropout only .* got dropout 0.1"),
         ({"longest": 29}, "longest should be at least length = 30; got 29"),
-        ({"grid": {"gamma": [2.0]}}, r"grid.gamma.0: should be less than or equal to 1; got 2.0"),
-        (
-            {"grid": {"gamma": [0.9, 0.99]}},
-            "exponential only; got schedule onecycle: say -p schedule exponential",
-        ),
+        ({"grid": {"gamma": [0.9, 0.99]}}, "onecycle: say -p schedule exponential"),
         ({"grid": {"learning_rate": [0.1, 0.10000001]}}, "got two called 'sort, rate 0.1, gamma 0.98'"),
-        (
-            {"length": 1, "longest": 1},
-            "max_length must be larger, for .* sequences of sort",
-        ),
-        ({"grid": {"gamma": []}}, "grid.gamma: .*at least 1 item"),
+        ({"length": 1, "longest": 1}, "max_length must be larger"),
         ({"language_file": "nowhere.py"}, "language_file must be a Python file.*nowhere.py"),
     ],
 )
@@ -199,9 +190,7 @@ def test_other_processes_are_sent_languages_by_name(tmp_path):
     ("text", "message"),
     [
         ("x = 1", "must define a rasp.Definition"),
-        ("from attnlib.generators.rasp.definitions import SORT", "must define"),
         ("1 / 0", "fails when it is run: ZeroDivisionError"),
-        ("def (", "fails when it is run: SyntaxError"),
         (SHIFT.replace('"shift",', '"sort",'), "anew; got 'sort'"),
         (SHIFT.replace('"shift",', '"../shift",'), "anew; got '../shift'"),
         (SHIFT + "two = rasp.Definition('shift', '', lambda s: s.symbols)", "anew; got 'shift'"),

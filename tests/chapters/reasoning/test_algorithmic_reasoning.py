@@ -80,21 +80,15 @@ def test_what_is_trained_from_scratch_is_known_by_its_name(tmp_path, monkeypatch
     [
         ({"model": "./nowhere"}, r"a folder that is there.*got '\./nowhere'"),
         ({"tasks": ["adition"]}, "got 'adition'; did you mean 'long_addition'"),
-        ({"tasks": []}, "tasks: .*at least 1 item"),
         ({"ranges": "grok"}, "ranges grok are of flip_flop only; got tasks .'long_addition', "),
         ({"model": "lama"}, "got 'lama'; did you mean 'llama'"),
-        ({"weight_decay": -0.5}, "weight_decay should be greater than or equal to 0; got -0.5"),
         ({"steps": 50, "warmup": 50}, "warmup should be less than steps = 50, .*; got 50"),
         ({"width": 4}, "the model of long_addition cannot be: width should be greater .* 8; got 4"),
         ({"chat": True}, "chat needs a model with a chat template; got llama"),
         ({"n_heads": 5}, "multiple of n_heads; got width .* and n_heads 5"),
         ({"reinforced_heads": 99}, "reinforced_heads should be at most n_layers x n_heads = .*; got 99"),
-        ({"strengths": [0.5, 2.0]}, r"strengths.1: should be less than or equal to 1; got 2.0"),
         ({"model": "tiny-random", "seeds": [0, 1]}, r"nothing is trained: .* got \[0, 1\] and steps 0"),
-        (
-            own("long_addition", ood={"digits": 9}),
-            r"may set length, .* of long_addition; got \['digits'\] for ood",
-        ),
+        (own("long_addition", ood={"digits": 9}), r"got \['digits'\] for ood"),
         (own("long_addition", ood={"length": [9, 2]}), r"the ood settings .* cannot be: .*; got \(9, 2\)"),
         (own("successor", train={"length": [0, 0]}), "the train settings .* cannot be: .* asks nothing"),
         (
@@ -102,19 +96,11 @@ def test_what_is_trained_from_scratch_is_known_by_its_name(tmp_path, monkeypatch
             "a register is one digit",
         ),
         (own("successor", model={"width": 17}), "width should be even .* for successor"),
-        (own("successor", model={"depth": 9}), r"one of n_layers; .*; got 'depth'"),
         ({"text": "1240+4335=5576"}, "'1240.4335=5576' is not right: .* '1240.4335=5575'"),
-        ({"text": "hello"}, "hello"),
         ({"model": "bert"}, "bert is not causal as configured"),
         ({"model": "gptj"}, "gptj cannot be built with"),
-        (
-            LONG,
-            "reads 2,048 characters; got texts of .* up to 2,0.*leave out instruction and few_shot",
-        ),
-        (
-            {"tasks": ["long_multiplication"], "longest": 12.0},
-            "of long_multiplication of up to 5,475: make length",
-        ),
+        (LONG, "reads 2,048 characters; .*leave out instruction and few_shot"),
+        ({"tasks": ["long_multiplication"], "longest": 12.0}, "of up to 5,475: make length"),
     ],
 )
 def test_what_is_not_allowed_is_told_what_is(change, message):

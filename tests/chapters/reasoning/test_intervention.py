@@ -81,8 +81,6 @@ def test_batches_without_a_reference_are_refused(model, batches):
     bare = [Batch(b.input_ids, b.target_ids, b.attention_mask) for b in batches]
     with pytest.raises(ValueError, match="the batches have no reference attention"):
         head_masses(model, bare)
-    with pytest.raises(ValueError, match="the batches have no reference attention"):
-        reinforcement_rows(model, bare, [(0, 0)], [1.0])
     none = replace(batches[0], reference=torch.zeros_like(batches[0].reference))
     with pytest.raises(ValueError, match="no row of these batches has a reference key"):
         head_masses(model, [none])

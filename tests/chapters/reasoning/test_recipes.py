@@ -38,9 +38,8 @@ def test_every_step_is_of_the_stage_it_is_in_and_counted_as_training_counts():
     assert [batch_at(s) for s in (0, 1, 2, 4, 9)] == [("a", 0), ("a", 1), ("c", 2), ("c", 4), ("c", 9)]
     alone = in_stages([(5, lambda s: s)])
     assert [alone(s) for s in (0, 7)] == [0, 7]
-    for wrong in ([], [(-1, lambda s: s), (2, lambda s: s)]):
-        with pytest.raises(ValueError, match="stages must be one or more"):
-            in_stages(wrong)
+    with pytest.raises(ValueError, match="stages must be one or more"):
+        in_stages([(-1, lambda s: s), (2, lambda s: s)])
 
 
 def test_of_other_steps_stages_and_warmup_last_in_proportion():
@@ -99,17 +98,12 @@ def test_ones_own_curriculum_or_none():
 @pytest.mark.parametrize(
     ("stages", "message"),
     [
-        (
-            [{"steps": 5, "length": [2, 11]}],
-            "stage 1 has length 2-11, and training 1-10; narrow the stage, or",
-        ),
+        ([{"steps": 5, "length": [2, 11]}], "stage 1 has length 2-11, and training 1-10"),
         ([{"steps": 5, "num_registers": [1, 2]}], "stage 1 has num_registers 1-2, and training 2"),
-        ([{"steps": 5, "use_flip": False}], "stage 1 has use_flip False, and training True"),
         ([{"steps": 5, "length": [3, 2]}], "stage 1 of the curriculum of flip_flop cannot be: length must"),
         ([{"steps": 5, "size": [3, 2]}], r"override may set length, .* of flip_flop; got \['size'\]"),
         ([{"steps": 9}, {"steps": 3401}], "no longer than training; its stages take 3410 steps, of 3400"),
         ([{"length": [2, 3]}], "flip_flop cannot be: steps should be greater than or equal to 1; got 0"),
-        ({"steps": 5}, "override.flip_flop.stages: should be a valid list; got {'steps': 5}"),
     ],
 )
 def test_a_curriculum_that_leaves_the_task_is_refused(stages, message):

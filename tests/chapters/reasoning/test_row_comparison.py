@@ -104,10 +104,8 @@ def test_rows_that_tell_nothing_say_so(change, options, says):
 @pytest.mark.parametrize(
     ("change", "options", "says"),
     [
-        ({}, {"value": "flow"}, "should have the columns"),
         ({"correct": 0.5}, {}, "True or False"),
         ({"rollout": np.inf}, {}, "finite"),
-        ({}, {"adjust_for": "position"}, "list of columns"),
     ],
 )
 def test_what_are_no_rows_is_refused(change, options, says):

@@ -106,9 +106,8 @@ def test_quality_is_sacrebleus_with_an_interval_and_its_signature():
 
 def test_empty_translations_count_and_empty_references_are_refused():
     assert (translation_quality(["", " "], ["one", "two"])["value"] == 0).all()
-    for said, right in (([], []), (["a"], ["a", "b"])):
-        with pytest.raises(ValueError, match="as many translations as references"):
-            translation_quality(said, right)
+    with pytest.raises(ValueError, match="as many translations as references"):
+        translation_quality(["a"], ["a", "b"])
     with pytest.raises(ValueError, match="number 1 of 2 has none"):
         translation_quality(["a", "b"], ["a", " "])
 
@@ -218,8 +217,6 @@ def test_sentences_for_the_explorer(data):
     assert typed["source"] == ["<bos>", "a·gogo", "<unk>", "<eos>"]
     assert len({len(each) for each in typed["targets"]}) == 1 and len(typed["written"]) == 2
     assert typed["scores"]["Δ"].shape == (2, len(typed["targets"][0]), 4)
-    with pytest.raises(ValueError, match="at least one word"):
-        text_over_training(data, " ", at, (0, 5), at, {})
 
 
 def test_the_translator_of_relevance_attends_evenly_and_those_that_are_explained_do_not():

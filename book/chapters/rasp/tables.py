@@ -17,7 +17,7 @@ from book.chapters.rasp.rasp_languages import RaspLanguages
 from book.chapters.rasp.recipes import ABLATIONS, Size
 from book.chapters.records import as_printed, counted, paper_figures
 
-KINDS_OF_MATCH = ["run", "program of", "heads"]
+MATCH_COLUMNS = ["run", "program of", "heads"]
 """The columns that identify a pair of a model and a program."""
 
 EXAMPLES = dict.fromkeys(["reverse", "hist", "hist2", "sort", "sort_by_freq"], "cabbage") | {
@@ -26,7 +26,7 @@ EXAMPLES = dict.fromkeys(["reverse", "hist", "hist2", "sort", "sort_by_freq"], "
 }
 """The paper's languages, and a sequence to show each on."""
 
-RECORDED = ["run", "metric", "value", "low", "high", "n", "uniform"]
+RECORD_COLUMNS = ["run", "metric", "value", "low", "high", "n", "uniform"]
 
 
 def table_of_examples() -> pd.DataFrame:
@@ -67,11 +67,11 @@ def mass_rows(p: RaspLanguages, models: dict[str, nn.Module]) -> pd.DataFrame:
 
 
 def match_rows(p: RaspLanguages, models: dict[str, nn.Module]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """`RaspLanguages.matches` by `KINDS_OF_MATCH`: agreement, and accuracy with the attention replaced."""
+    """`RaspLanguages.matches` by `MATCH_COLUMNS`: agreement, and accuracy with the attention replaced."""
     agreement, replaced = p.matches(models)
     return (
-        summarise(agreement, KINDS_OF_MATCH, "agreement", unit="sample", beside=["uniform"]),
-        summarise(replaced, [*KINDS_OF_MATCH, "attention"], "right", whole="asked"),
+        summarise(agreement, MATCH_COLUMNS, "agreement", unit="sample", beside=["uniform"]),
+        summarise(replaced, [*MATCH_COLUMNS, "attention"], "right", whole="asked"),
     )
 
 
@@ -80,9 +80,9 @@ def table_of_matches(accuracy: pd.DataFrame, agreement: pd.DataFrame, replaced: 
     table = agreement.drop(columns=["n", "rows"]).rename(columns={"value": "agreement"})
     right = accuracy[accuracy["metric"] == "accuracy"].set_index("run")["value"]
     table["accuracy, their own"] = right[table["run"]].to_numpy()
-    instead = replaced.pivot(index=KINDS_OF_MATCH, columns="attention", values="value")
+    instead = replaced.pivot(index=MATCH_COLUMNS, columns="attention", values="value")
     instead = instead.rename(columns={"even": "uniform"}).add_prefix("accuracy, ")
-    return table.merge(instead.reset_index(), on=KINDS_OF_MATCH)
+    return table.merge(instead.reset_index(), on=MATCH_COLUMNS)
 
 
 def exact_models() -> list[Compiled]:
@@ -120,7 +120,7 @@ def program_rows(p: RaspLanguages, agreement: pd.DataFrame, replaced: pd.DataFra
         agreement.assign(metric="agreement with " + agreement["program of"]),
         replaced.assign(metric=put),
     ]
-    return pd.concat(rows)[RECORDED].merge(p.run_table(), on="run")
+    return pd.concat(rows)[RECORD_COLUMNS].merge(p.run_table(), on="run")
 
 
 def length_rows(p: RaspLanguages, models: dict[str, nn.Module]) -> pd.DataFrame:
@@ -163,7 +163,7 @@ def exact_rows(exact: Sequence[Compiled], built: pd.DataFrame, sources: pd.DataF
         for each in exact
     }
     task = rows["run"].str.removesuffix(", compiled")
-    return rows[RECORDED].assign(task=task, supervised=False, seed=0, setting=rows["run"].map(settings))
+    return rows[RECORD_COLUMNS].assign(task=task, supervised=False, seed=0, setting=rows["run"].map(settings))
 
 
 TABLES, FULL = "Thinking Like Transformers Table", "full size"
@@ -323,7 +323,7 @@ def in_panels(lengths: pd.DataFrame) -> pd.DataFrame:
     return chosen.assign(panel=panel).sort_values(["panel", "language"], kind="stable")
 
 
-AS_TRAINED, ITS_OWN, EVEN = "as trained", "its own program", "uniform attention"
+AS_TRAINED, ITS_OWN, UNIFORM = "as trained", "its own program", "uniform attention"
 OTHERS, BEST = "other programs, mean", "the best of them"
 """The attention that a head is compared with, or that replaces the head's."""
 
@@ -341,10 +341,10 @@ def of_programs(rows: pd.DataFrame) -> pd.DataFrame:
         ("agreement", ITS_OWN): own,
         ("agreement", OTHERS): others.assign(value=of_a_model.transform("mean")).drop_duplicates(a_model),
         ("agreement", BEST): others.loc[of_a_model.idxmax()],
-        ("agreement", EVEN): own.assign(value=own["uniform"]),
+        ("agreement", UNIFORM): own.assign(value=own["uniform"]),
         ("tokens right", AS_TRAINED): rows[rows["metric"] == "accuracy"],
         ("tokens right", ITS_OWN): rows[(put[0] == "attention") & (put[1] == language)],
-        ("tokens right", EVEN): rows[(put[0] == "even") & (put[1] == language)],
+        ("tokens right", UNIFORM): rows[(put[0] == "even") & (put[1] == language)],
     }
     about = ["language", "supervised"]
     found = pd.concat(

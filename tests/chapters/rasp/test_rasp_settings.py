@@ -67,7 +67,8 @@ def test_precision_is_the_readers_and_named_where_it_is_not_single():
     plain, half = chapter(), chapter(precision="bf16")
     assert [p.plan(p.runs()[0]).precision for p in (plain, half)] == ["float32", "bf16"]
     assert ["bf16" in p.run_table()["setting"][0] for p in (plain, half)] == [False, True]
-    assert half.told == plain.told | {"precision": "bf16"} and "precision" not in plain.told
+    before = plain.recorded_parameters
+    assert half.recorded_parameters == before | {"precision": "bf16"} and "precision" not in before
 
 
 def test_ablations_take_from_the_size_the_program_calls_for():

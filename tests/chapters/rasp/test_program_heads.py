@@ -273,5 +273,5 @@ def test_what_supervision_changes_is_said_for_either_sign(gain, said):
         for seed in range(3)
         for supervised, value in ((False, 0.9), (True, 0.9 + gain + noise[seed]))
     ]
-    (row,) = gained_by_supervision(pd.DataFrame(rows)).itertuples()
-    assert row.value == pytest.approx(gain) and change_clause(row) == said
+    (row,) = gained_by_supervision(pd.DataFrame(rows)).to_dict("records")
+    assert row["value"] == pytest.approx(gain) and change_clause(row) == said

@@ -14,7 +14,7 @@ from attnlib.models.compiled import PROGRAMS, Compiled, compiled
 from attnlib.stats import answer_accuracy, summarise, table_over_seeds
 from book.chapters.rasp.measures import sources_found, target_masses
 from book.chapters.rasp.rasp_languages import RaspLanguages
-from book.chapters.rasp.recipes import ABLATIONS, Size
+from book.chapters.rasp.recipes import ABLATIONS
 from book.chapters.records import as_printed, counted, paper_figures
 
 MATCH_COLUMNS = ["run", "program of", "heads"]
@@ -277,20 +277,6 @@ def table_of_positions(models: pd.DataFrame) -> pd.DataFrame:
     return found[found.groupby("language")["positions"].transform("nunique") > 1]
 
 
-def table_of_ablations(models: pd.DataFrame) -> pd.DataFrame:
-    """The paper's Table 2: a row per language, a column for the full size and each ablation, in percent."""
-    found = beside_table_2(models).drop(columns="language").rename(columns={"task": "language"})
-    columns = [name for name in (FULL, *ABLATIONS) if name in set(found["size"])]
-    cells = _cells(found, "size", columns)
-    rows = []
-    for name in cells.index:
-        theirs = _paper(f"{TABLES} 2", [f"{name}: {column}" for column in columns])
-        lacking = {column: "-" for column in columns if _takes_the_only_one(name, column)}
-        rows.append({"language": name, "by": "here", **cells.loc[name], **lacking})
-        rows.append({"language": name, "by": "paper", **dict(zip(columns, theirs, strict=True)), "seeds": ""})
-    return plots.knowing(pd.DataFrame(rows), found[["language", "size", "value", "low", "high", "n"]])
-
-
 def lost_when_smaller(models: pd.DataFrame) -> pd.DataFrame:
     """The accuracy that each ablation costs: that of the full model minus the ablated one's, by seed."""
     is_whole = models["ablation"] == ""
@@ -357,30 +343,11 @@ def of_programs(rows: pd.DataFrame) -> pd.DataFrame:
     return found.sort_values("place", kind="stable", ignore_index=True).drop(columns="place")
 
 
-def table_of_programs(found: pd.DataFrame) -> pd.DataFrame:
-    """`of_programs` in percent, a row per language and way to train it."""
-    cells = found.assign(column=found["what"] + ": " + found["held"])
-    columns = list(dict.fromkeys(cells["column"]))
-    return _cells(cells, "column", columns, ["language", "supervised"]).reset_index()
-
-
-def _takes_the_only_one(name: str, ablation: str) -> bool:
-    """Whether an ablation would leave a language's model without a layer or a head."""
-    plain = name.removesuffix(" without BOS")
-    if ablation not in ABLATIONS or plain not in LANGUAGES:
-        return False
-    n_layers, n_heads = language(plain, bos=plain == name).size
-    left = ABLATIONS[ablation](Size(n_layers, n_heads, width=1))
-    return not (left.n_layers and left.n_heads)
-
-
-def _cells(
-    found: pd.DataFrame, column: str, columns: list[str], index: Sequence[str] = ("language",)
-) -> pd.DataFrame:
+def _cells(found: pd.DataFrame, column: str, columns: list[str]) -> pd.DataFrame:
     """Means in percent with their intervals, by language in order, and the number of seeds."""
     order = found.assign(place=found["language"].map(_place)).sort_values("place", kind="stable")
-    cells = plots.in_cells(order, index, column, unit="%", digits=1, lacking="not run")
-    seeds = order.groupby(list(index))["n"].agg(counted)
+    cells = plots.in_cells(order, ["language"], column, unit="%", digits=1, lacking="not run")
+    seeds = order.groupby(["language"])["n"].agg(counted)
     return cells.reindex(columns=columns, fill_value="not run").assign(seeds=seeds.reindex(cells.index))
 
 

@@ -220,7 +220,7 @@ class Chapter(BaseModel):
         raise NotImplementedError
 
     @property
-    def told(self) -> dict[str, Any]:
+    def recorded_parameters(self) -> dict[str, Any]:
         """The parameters that a record states and is named after: see `later.PARAMETERS`."""
         later = PARAMETERS.get(self.notebook, {})
         values = self.model_dump(mode="json").items()
@@ -232,7 +232,7 @@ class Chapter(BaseModel):
             rows,
             notebook=self.notebook,
             label=self.label,
-            params=self.told,
+            params=self.recorded_parameters,
             device=device_name(self.torch_device),
             seconds=time.monotonic() - self._started,
             training={name: found.history for name, found in self.trained.items() if found.history.folder},

@@ -11,6 +11,8 @@ from typing import Any
 
 import pandas as pd
 
+from book.chapters.telling import side_clause
+
 NAMES = {
     "the known answers": "ground truth",
     "known answers, by halves": "ground truth, split halves",
@@ -132,17 +134,13 @@ def _shown(value: Any) -> Any:
 
 def standing(difference: Any) -> str:
     """A difference in words, by the side of 0 on which its confidence interval lies."""
-    if difference is None or difference["low"] != difference["low"]:
-        return "not run"
-    if difference["low"] > 0:
-        return "significantly ahead of"
-    return "significantly behind" if difference["high"] < 0 else "not significantly different from"
+    words = ("significantly behind", "not significantly different from", "significantly ahead of")
+    return side_clause(difference, *words)
 
 
 def significance(difference: Any) -> str:
     """Whether the confidence interval of a difference excludes 0, in words."""
-    said = standing(difference)
-    return said if said == "not run" else "not significant" if said.startswith("not") else "significant"
+    return side_clause(difference, "significant", "not significant", "significant")
 
 
 def tally_clause(outcomes: pd.Series) -> str:

@@ -52,7 +52,8 @@ def store(chapter: Chapter, name: str, folder: Path | None = None) -> Path:
     if not isinstance(found.model, Transformer):
         raise ValueError(f"{name} is a {type(found.model).__name__}; only a Transformer is stored")
     whose: dict[str, Any] = {"chapter": chapter.notebook, "name": name, "folder": folder}
-    return store_model(found.model, task, held_out, params=chapter.told, training=found.history, **whose)
+    whose |= {"params": chapter.recorded_parameters, "training": found.history}
+    return store_model(found.model, task, held_out, **whose)
 
 
 def data_of(batches: Iterable[Batch]) -> str:

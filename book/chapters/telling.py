@@ -48,6 +48,21 @@ def tell_in_words(
         _glue(f"{called}, in full", words)
 
 
+def side_clause(
+    number: Any, below: str, neither: str, above: str, *, bound: Any = 0.0, lacking: str = "not run"
+) -> str:
+    """One of three clauses, by the side of a bound on which a number's interval lies; `lacking` without one.
+
+    The bound is a value, or another number with its interval.
+    """
+    if number is None or bound is None or number["low"] != number["low"]:
+        return lacking
+    least, most = (bound["low"], bound["high"]) if hasattr(bound, "keys") else (bound, bound)
+    if number["low"] > most:
+        return above
+    return below if number["high"] < least else neither
+
+
 def _named(numbers: Any) -> Iterator[tuple[Any, tuple[Any, ...]]]:
     """Every row or number with the values that fill `{}` in its name."""
     if isinstance(numbers, pd.DataFrame):

@@ -191,7 +191,7 @@ def recorded(sweep: Sweep) -> dict[str, str]:
     kind, own = all_chapters()[sweep.chapter], defaults_of(sweep.chapter)
 
     def whole(given: dict[str, Any]) -> dict[str, Any]:
-        return kind.checked({**own, **given}).told
+        return kind.checked({**own, **given}).recorded_parameters
 
     found = dict[str, str]()
     with of_another_machine():  # whether a record belongs to a run does not depend on this machine

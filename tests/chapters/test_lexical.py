@@ -17,7 +17,8 @@ def test_of_translators(given, width, sentences):
     assert setup.model.config.width == width  # by default four times hidden
     assert len(setup.batches(0).source) == sentences
     assert setup.plan.steps == p.lexical_epochs * (len(p.bitext.train) // sentences)
-    assert not given.keys() - p.told.keys() and ("lexical_width" in p.told) == bool(given)
+    recorded = p.recorded_parameters
+    assert not given.keys() - recorded.keys() and ("lexical_width" in recorded) == bool(given)
 
 
 @pytest.mark.parametrize(("given", "width", "documents"), [({}, 256, 64), (ASKED, 12, 8)])
@@ -31,4 +32,4 @@ def test_of_classifiers(given, width, documents, monkeypatch):
     monkeypatch.setattr(measures, "trained", seen)
     assert 0 <= p.lexical["embedding"].accuracy <= 1
     assert found == {"width": width, "documents": documents}
-    assert ("lexical_width" in p.told) == bool(given)
+    assert ("lexical_width" in p.recorded_parameters) == bool(given)

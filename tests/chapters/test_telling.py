@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from book.chapters.telling import tell, tell_in_words
+from book.chapters.telling import side_clause, tell, tell_in_words
 
 ROWS = pd.DataFrame(
     {"run": ["a", "b"], "value": [0.25, 0.5], "low": [0.2, 0.4], "high": [0.3, 0.6], "n": [40, 50]}
@@ -47,6 +47,18 @@ def test_in_words_a_number_is_told_in_brief_and_in_full(told):
     tell_in_words({"c": ROWS.iloc[0], "d": None}, "exercise {}", "%", 1)
     assert told["minute a"] == "25 %" and told["exercise d"] == told["exercise d, in full"] == "not run"
     assert told["exercise c, in full"] == "25.0 % [20.0, 30.0; n = 40]"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [(0.5, 0.6, "above"), (0.1, 0.2, "below"), (0.3, 0.5, "neither"), (np.nan, np.nan, "not run")],
+)
+def test_a_clause_says_on_which_side_of_a_bound_an_interval_lies(low, high, said):
+    words = ("below", "neither", "above")
+    for bound in (0.4, {"low": 0.3, "high": 0.45}):
+        assert side_clause({"low": low, "high": high}, *words, bound=bound) == said
+    assert side_clause(pd.Series({"low": -1, "high": -0.5}), *words) == "below"
+    assert side_clause(None, *words) == side_clause(ROWS.iloc[0], *words, bound=None) == "not run"
 
 
 def test_a_number_without_enough_data_says_so(told):

@@ -119,4 +119,4 @@ def test_the_run_of_the_command_is_recorded(exercise: Exercise) -> None:
         return
     records = [read_sealed(file)["parameters"] for file in (ROOT / f"results/{name}").glob("*.json")]
     for command in exercise.commands:
-        assert checked(exercise, command).told in records, f"no record of {command}"
+        assert checked(exercise, command).recorded_parameters in records, f"no record of {command}"

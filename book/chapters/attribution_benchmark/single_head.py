@@ -14,7 +14,7 @@ Each token is looked up once, in one call of `get_input_embeddings()`: a hook on
 vectors that the model reads.
 
 Measures have the same names as for transformers. `raw attention, last layer` is that of the only head, which
-is also the mean; blank-out inserts the unknown word, since a row keeps its length. Rollout and flow do
+is also the mean; occlusion inserts the unknown word, since a row keeps its length. Rollout and flow do
 not apply: they need attention between tokens in layers.
 """
 
@@ -192,7 +192,7 @@ def attention_of_the_head(model: SingleHead, prompts: Prompts) -> Float[Tensor, 
 
 
 @measure
-def blanked(model: SingleHead, prompts: Prompts, *, batch_size: int = 64) -> Float[Tensor, "batch key"]:
+def occluded(model: SingleHead, prompts: Prompts, *, batch_size: int = 64) -> Float[Tensor, "batch key"]:
     """Occlusion with the unknown word in the token's place; see `blank_out`."""
     asked = {"query": prompts.query, "target": prompts.target, "foil": prompts.foil}
     return blank_out(model, prompts.ids, **asked, replacement=model.unknown, batch_size=batch_size)
@@ -201,6 +201,6 @@ def blanked(model: SingleHead, prompts: Prompts, *, batch_size: int = 64) -> Flo
 SINGLE_HEAD: dict[str, Method] = {
     "raw attention, last layer": attention_of_the_head,
     "gradient x embedding": gradient_x_embedding,
-    "blank-out": blanked,
+    "blank-out": occluded,
 }
 """Name -> function, as in `METHODS`."""

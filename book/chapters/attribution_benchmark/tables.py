@@ -221,10 +221,7 @@ def widest(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def of_record(rows: pd.DataFrame) -> tuple[dict[str, pd.DataFrame], dict[str, pd.DataFrame]]:
-    """The inverse of `recorded`: the numbers by setting and measure, and the rankings, both by question.
-
-    Rankings are computed from the settings' numbers if the record has no column `over`.
-    """
+    """The inverse of `recorded`: the numbers by setting and measure, and the rankings, both by question."""
     if rows.empty:
         return {}, {}
     split = rows["metric"].str.split(": ", n=1, expand=True)
@@ -234,13 +231,9 @@ def of_record(rows: pd.DataFrame) -> tuple[dict[str, pd.DataFrame], dict[str, pd
     for name in [name for name in ANSWERED_BY if name in set(rows["of"])]:
         of = rows["of"] == name
         tables[name] = rows[one & of].rename(columns={"run": "setting"})
-        if "over" in rows:
-            ranking = rows[of & (rows["run"] == ALL)].assign(settings=lambda found: found["n"].astype(int))
-            these = rows[of & (rows["run"] == THESE)].set_index("method")[["low", "high", "over", "n"]]
-            rankings[name] = ranking.join(these.add_prefix("these_"), on="method")
-        else:
-            compared = [title for title, setting in SETTINGS.items() if setting.transformer]
-            rankings[name] = over_settings(tables[name][tables[name]["setting"].isin(compared)])
+        ranking = rows[of & (rows["run"] == ALL)].assign(settings=lambda found: found["n"].astype(int))
+        these = rows[of & (rows["run"] == THESE)].set_index("method")[["low", "high", "over", "n"]]
+        rankings[name] = ranking.join(these.add_prefix("these_"), on="method")
     return tables, rankings
 
 

@@ -258,7 +258,7 @@ REVIEWS = {"good plot": 1, "good film": 1, "bad plot": 0, "dull film": 0}
 """Reviews of two words, and whether they are positive."""
 
 
-def two_stages(steps: int = 100, learning_rate: float = 4.0) -> pd.DataFrame:
+def two_stages(steps: int, learning_rate: float = 4.0) -> pd.DataFrame:
     """Train one attention score and one relevance per word of `REVIEWS` by gradient descent, both from 0.
 
     Returns:

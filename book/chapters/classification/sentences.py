@@ -25,7 +25,7 @@ from book.chapters.classification.tables import (
     rises,
 )
 from book.chapters.records import one_number, paper_figures
-from book.chapters.telling import tell, tell_in_words
+from book.chapters.telling import side_clause, tell, tell_in_words
 from book.chapters.this_run import if_learned
 
 NEARLY_UNIFORM = 0.98
@@ -166,6 +166,5 @@ def sets_clause(shown: pd.Series, what: str = "data sets") -> str:
 
 def paper_clause(ours: Any, theirs: float) -> str:
     """Say how a recorded number compares with the paper's, by its interval."""
-    if ours["low"] <= theirs <= ours["high"]:
-        return "not significantly different from"
-    return "significantly lower than" if ours["high"] < theirs else "significantly higher than"
+    words = ("significantly lower than", "not significantly different from", "significantly higher than")
+    return side_clause(ours, *words, bound=theirs)

@@ -147,7 +147,7 @@ def over_models(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([of_models, chance[chance["metric"].eq(CHANCE)]])
 
 
-def at_one_step(rows: pd.DataFrame, step: int = FIRST) -> pd.DataFrame:
+def at_one_step(rows: pd.DataFrame, step: int) -> pd.DataFrame:
     """Relevance and attention of the first model, by their agreement with the uniform model's relevance."""
     rows, columns = of_one_model(rows), ["record", "task", "value", "low", "high", "n"]
     relevance, attention = (
@@ -157,10 +157,10 @@ def at_one_step(rows: pd.DataFrame, step: int = FIRST) -> pd.DataFrame:
     return relevance.merge(attention, on=["record", "task"], suffixes=("", "_attention"))
 
 
-def rises(rows: pd.DataFrame, step: int = FIRST) -> pd.DataFrame:
-    """How much more relevance has risen than attention between step 0 and `step`, each as an agreement."""
+def rises(rows: pd.DataFrame) -> pd.DataFrame:
+    """How much more relevance has risen than attention between step 0 and `FIRST`, each as an agreement."""
     key, names = ["record", "task"], ("value", "low", "high")
-    now, before = (at_one_step(rows, at).set_index(key) for at in (step, 0))
+    now, before = (at_one_step(rows, at).set_index(key) for at in (FIRST, 0))
     if now.empty or before.empty:
         return pd.DataFrame(columns=[*key, *names, "n"])
     parts = [(now, "", 1), (now, "_attention", -1), (before, "", -1), (before, "_attention", 1)]

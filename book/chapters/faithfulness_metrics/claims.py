@@ -35,7 +35,7 @@ from book.chapters.faithfulness_metrics.tables import (
     widest,
 )
 from book.chapters.findings.finding import Claim, NotRunError, Outcome, fraction, number, one, percent, there
-from book.chapters.findings.rules import above, ahead
+from book.chapters.findings.rules import above, ahead, negated
 
 ENOUGH = 0.7
 """Kendall's tau above which a metric is said to rank measures as the ground truth does."""
@@ -51,7 +51,7 @@ def truth_comes_first(rows: pd.DataFrame) -> Outcome:
     free = usual.loc[~were_told(usual["setting"]), "value"]
     ties = "Ties of the ground truth count in its favour" if complete else "A coin breaks its ties"
     return Outcome(
-        above(_turned(before), -FEW),
+        above(negated(before), -FEW),
         "Methods that it ranks before the ground truth",
         number(before, "settings", FEW, unit="%"),
         more=f"In the {len(free)} settings without supervised heads, {percent(estimate(free))}. "
@@ -169,10 +169,6 @@ def _by_the_metric(rows: pd.DataFrame) -> tuple[pd.DataFrame, str]:
 def _of(measured: pd.DataFrame, method: str) -> Any:
     values = measured.loc[measured["method"].eq(method), "value"]
     return over_seeds(there(values.to_frame())["value"].to_numpy(float))
-
-
-def _turned(row: Any) -> Any:
-    return row._replace(value=-row.value, low=-row.high, high=-row.low)
 
 
 AGREES, MEASURES, OUT = (

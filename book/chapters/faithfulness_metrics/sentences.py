@@ -48,7 +48,7 @@ from book.chapters.faithfulness_metrics.tables import (
 )
 from book.chapters.records import one_number
 from book.chapters.records.numbers import NOT_RUN, in_words
-from book.chapters.telling import tell, tell_in_words
+from book.chapters.telling import side_clause, tell, tell_in_words
 
 LEAST = 0.6
 """The target: the lower confidence limit of a metric's tau has to be above this value."""
@@ -116,16 +116,8 @@ def _tell_above_truth(kept: Kept) -> None:
     tell_in_words({name: _of_all(kept, "above", each) for name, each in metrics.items()}, "above {}", "%")
     selected, standard = (_mean(kept.before[kept.before["protocol"].eq(each)]) for each in metrics.values())
     tell_in_words({"chosen": selected, "usual": standard}, "before {}", "%")
-    tell({"before usual, said": truth_clause(standard)})
-
-
-def truth_clause(share: Any) -> str:
-    """Say what the share of methods above ground truth, with its interval, implies for the metric."""
-    if share is None:
-        return "was not run"
-    if share["low"] > FEW:
-        return "speaks against the standard metric"
-    return f"is {'passed by' if share['high'] < FEW else 'undecided for'} the standard metric"
+    words = [f"{verb} the standard metric" for verb in ("is passed by", "is undecided for", "speaks against")]
+    tell({"before usual, said": side_clause(standard, *words, bound=FEW, lacking="was not run")})
 
 
 def _tell_first_methods(kept: Kept) -> None:

@@ -347,14 +347,14 @@ def ahead_of_usual(kept: Kept) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["settings", *ESTIMATE])
 
 
-def beside_the_first(measured: pd.DataFrame, method: str = ROLLOUT) -> pd.DataFrame:
-    """The first, the second and one more measure by the chosen metric, and the leads over the latter two."""
+def beside_the_first(measured: pd.DataFrame) -> pd.DataFrame:
+    """The first and second measure and rollout by the chosen metric, and the leads over the latter two."""
     rows = []
     for name, part in {"all": measured, "free": measured[are_free(measured["setting"])]}.items():
         ranking = ranked(part, CHOSEN).rename(columns={"settings": "n"})
         whole = ranking[ranking["rank"].notna()].set_index("method")
         first, second = [*whole.index, "not run", "not run"][:2]
-        for place, of in {"the first": first, "the second": second, method: method}.items():
+        for place, of in {"the first": first, "the second": second, ROLLOUT: ROLLOUT}.items():
             rows.append(
                 {
                     "settings": name,
@@ -365,7 +365,7 @@ def beside_the_first(measured: pd.DataFrame, method: str = ROLLOUT) -> pd.DataFr
             )
         ahead = {
             "the second": ahead_of(part, first, second) if second in whole.index else NOTHING,
-            method: first_elsewhere(part, method) if method in whole.index else NOTHING,
+            ROLLOUT: first_elsewhere(part, ROLLOUT) if ROLLOUT in whole.index else NOTHING,
         }
         rows += [
             {"settings": name, "place": f"ahead of {of}", **each._asdict()} for of, each in ahead.items()

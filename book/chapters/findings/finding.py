@@ -193,14 +193,14 @@ def number(row: Any, units: str, bound: float, **how: Any) -> Number:
     return Number(value, low, high, int(row.n), units, float(bound), **how)
 
 
-def percent(row: Any, digits: int = 0) -> str:
+def percent(row: Any) -> str:
     """A share and its interval in percent: "96 % [91, 100]"."""
-    return with_interval(row, "%", digits)
+    return with_interval(row, "%", 0)
 
 
-def fraction(row: Any, digits: int = 2) -> str:
+def fraction(row: Any) -> str:
     """A number and its interval: "0.47 [0.44, 0.50]"."""
-    return with_interval(row, digits=digits)
+    return with_interval(row, digits=2)
 
 
 def points(row: Any) -> str:

@@ -46,6 +46,11 @@ def within(number: Any, centre: float, margin: float) -> str:
     return _verdict(inside, number.high < centre - margin or number.low > centre + margin)
 
 
+def negated(row: Any) -> Any:
+    """A row with its number and interval of the other sign."""
+    return row._replace(value=-row.value, low=-row.high, high=-row.low)
+
+
 def beside(number: Any, published: float) -> str:
     """The remark whether a number is shown to be lower or higher than the study's; "" if neither."""
     return WEAKER if number.high < published else STRONGER if number.low > published else ""

@@ -21,10 +21,10 @@ from book.chapters.findings.finding import (
 )
 from book.chapters.findings.rules import beside
 from book.chapters.flow import tables
-from book.chapters.flow.measures import BLANK_OUT, FLOW, GRADIENT, RAW, ROLLOUT, WITH_CLS, WORDS
+from book.chapters.flow.measures import FLOW, GRADIENT, OCCLUSION, RAW, ROLLOUT, WITH_CLS, WORDS
 from book.chapters.records import paper_figures
 
-TABLES = {BLANK_OUT: "Quantifying Attention Flow Table 1", GRADIENT: "Quantifying Attention Flow Table 2"}
+TABLES = {OCCLUSION: "Quantifying Attention Flow Table 1", GRADIENT: "Quantifying Attention Flow Table 2"}
 """The paper's tables, by the relevance that agreement is measured with."""
 
 SECTION = "Several seeds and natural sentences"
@@ -79,7 +79,7 @@ def _named(models: pd.DataFrame, way: str, last: int) -> str:
 
 _SENTENCES = {"linzen": "sentences from Wikipedia"}
 
-_TO = {BLANK_OUT: "occlusion", GRADIENT: "gradients"}
+_TO = {OCCLUSION: "occlusion", GRADIENT: "gradients"}
 
 CLAIMS = tuple(
     Claim(
@@ -93,7 +93,7 @@ CLAIMS = tuple(
         f"corrected for {len(CORPORA)} corpora.",
         partial(agrees_better, way, data, relevance),
     )
-    for relevance, corpora in ((BLANK_OUT, CORPORA), (GRADIENT, ["linzen"]))
+    for relevance, corpora in ((OCCLUSION, CORPORA), (GRADIENT, ["linzen"]))
     for way in (ROLLOUT, FLOW)
     for data in corpora
 )

@@ -8,7 +8,7 @@ For every sentence and layer $l$, words have three scores, for the position $q$ 
 
 and two measures of how the prediction of the right class $y$ depends on them:
 
-    blank-out        |p(y) - p(y | word k is <unk>)|
+    occlusion        |p(y) - p(y | word k is <unk>)|
     gradient         || d z_y / d e_k ||_2,     z_y the log odds of y, e_k the word's embedding
 
 The result is Spearman's correlation of a score with a measure over the words of a sentence. Words that are
@@ -45,7 +45,7 @@ RAW, ROLLOUT, FLOW, OVER_NULL = "raw attention", "rollout", "flow", "rollout ove
 EARLIER = "earlier word first"
 """A baseline without a model: its scores decrease from the first word to the last."""
 
-BLANK_OUT, GRADIENT = "blank-out", "gradient"
+OCCLUSION, GRADIENT = "blank-out", "gradient"
 WORDS, WITH_CLS = "words", "words and CLS"
 """The tokens that are ranked. The position that predicts also has a score, which is large wherever a residual
 connection is counted."""
@@ -132,7 +132,7 @@ class SentenceScores:
         self.scores |= {EARLIER: first_to_last}
         asked = torch.ones_like(label) if LAST_CLASS in slips else label
         self.relevance = {
-            BLANK_OUT: blanked(model, ids, query, label, task.blank).cpu(),
+            OCCLUSION: occluded(model, ids, query, label, task.replacement).cpu(),
             GRADIENT: gradient_size(model, ids, query, asked, summed=SUMMED in slips).cpu(),
         }
 
@@ -188,17 +188,17 @@ def _followed(
 
 
 @torch.no_grad()
-def blanked(
+def occluded(
     model: nn.Module,
     ids: Int64[Tensor, "batch key"],
     query: int,
     label: Int64[Tensor, " batch"],
     unknown: int,
 ) -> Float[Tensor, "batch key"]:
-    """Occlusion (`blank-out` in the module's docstring) of all words of all sentences in one batch."""
+    """Occlusion of all words of all sentences in one batch."""
     n = ids.shape[1]
-    blank = torch.eye(n, dtype=torch.bool, device=ids.device)
-    changed = ids[:, None].repeat(1, n, 1).masked_fill(blank, unknown)
+    hidden = torch.eye(n, dtype=torch.bool, device=ids.device)
+    changed = ids[:, None].repeat(1, n, 1).masked_fill(hidden, unknown)
     with evaluating(model):
         logits = model(torch.cat([ids[:, None], changed], 1).flatten(0, 1)).logits[:, query]
     p = logits.softmax(-1).unflatten(0, (len(ids), n + 1))

@@ -9,11 +9,11 @@ import pandas as pd
 
 from book.chapters.flow import tables
 from book.chapters.flow.measures import (
-    BLANK_OUT,
     DENSE,
     EARLIER,
     FLOW,
     GRADIENT,
+    OCCLUSION,
     OVER_NULL,
     RAW,
     ROLLOUT,
@@ -45,10 +45,10 @@ def tell_correlations(means: pd.DataFrame, run: FlowRun, n_layers: int) -> None:
     of_run = means["seed"].eq(run.seed) & means["data"].eq(run.data) & ~means["causal"]
     own = means[of_run & means["items"].eq(WORDS)]
     value = own.set_index(["way", "layer", "relevance", "untrained"])["value"]
-    tell({f"last {way}": value[way, n_layers, BLANK_OUT, False] for way in (RAW, ROLLOUT, FLOW)})
-    for name, relevance in {"": BLANK_OUT, ", gradient": GRADIENT}.items():
+    tell({f"last {way}": value[way, n_layers, OCCLUSION, False] for way in (RAW, ROLLOUT, FLOW)})
+    for name, relevance in {"": OCCLUSION, ", gradient": GRADIENT}.items():
         tell({f"last rollout untrained{name}": value[ROLLOUT, n_layers, relevance, True]})
-    tell({"earlier": value[EARLIER, 0, BLANK_OUT, False], "n": own["n"].max()})
+    tell({"earlier": value[EARLIER, 0, OCCLUSION, False], "n": own["n"].max()})
 
 
 def tell_subject(named: pd.DataFrame, right: float) -> None:
@@ -62,7 +62,7 @@ def tell_subject(named: pd.DataFrame, right: float) -> None:
     if len(named):
         first = named[named["layer"] == 0].set_index("way")["value"]
         clause = (
-            f"occlusion ranks the subject first in {100 * first[BLANK_OUT]:.0f} % of the sentences, and the "
+            f"occlusion ranks the subject first in {100 * first[OCCLUSION]:.0f} % of the sentences, and the "
             f"gradient in {100 * first[GRADIENT]:.0f} %"
         )
     tell({"subject first": if_learned(right, 0.5, clause)})
@@ -85,7 +85,7 @@ def tell_recorded(recorded: pd.DataFrame) -> None:
     )
     tell_in_words({way: one_number(untrained, way=way) for way in (ROLLOUT, OVER_NULL)}, "untrained {}")
     dense = tables.of_record(
-        recorded, tables.SLIP, data="sst", slip=DENSE, way=FLOW, layer=last, items=WORDS, relevance=BLANK_OUT
+        recorded, tables.SLIP, data="sst", slip=DENSE, way=FLOW, layer=last, items=WORDS, relevance=OCCLUSION
     )
     tell({f"recorded: dense ranks, flow, {last}, sst": dense["value"].mean()})
 
@@ -128,8 +128,8 @@ def tell_exercises() -> None:
     of_layers = ((RAW, 4), (RAW, 6), (ROLLOUT, 4), (ROLLOUT, 6), (FLOW, 3), (FLOW, 6))
     shares = {(way, layer): one_number(names, way=way, layer=layer) for way, layer in of_layers}
     tell_in_words(shares, "exercise names, {} {}", "%")
-    agreement = tables.of_record(rows, tables.AGREEMENT, **trained, relevance=BLANK_OUT)
-    leads = tables.of_record(rows, tables.ADVANTAGE, **trained, relevance=BLANK_OUT, layer=6)
+    agreement = tables.of_record(rows, tables.AGREEMENT, **trained, relevance=OCCLUSION)
+    leads = tables.of_record(rows, tables.ADVANTAGE, **trained, relevance=OCCLUSION, layer=6)
     for items in (WORDS, WITH_CLS):
         of_items = agreement[agreement["data"].eq("linzen") & agreement["items"].eq(items)]
         numbers = {

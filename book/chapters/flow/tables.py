@@ -12,10 +12,10 @@ from attnlib.stats import corrected, p_over_seeds, summarise, table_over_seeds
 from book.chapters.findings.finding import INCONCLUSIVE, NOT_REPRODUCED, REPRODUCED
 from book.chapters.flow.agreement import Sentence
 from book.chapters.flow.measures import (
-    BLANK_OUT,
     FLOW,
     GRADIENT,
     LAST_CLASS,
+    OCCLUSION,
     OVER_NULL,
     RAW,
     ROLLOUT,
@@ -34,7 +34,7 @@ SETTINGS = ["tested on", "slip", "relevance", "items", "way", "layer"]
 KIND = [*MODEL, "relevance", "items", "way"]
 """The columns that identify one method applied to one model, across its layers."""
 
-RECORDED = [*MODEL, "metric", *SETTINGS, "value", "low", "high", "n", "spread", "chance"]
+RECORD_COLUMNS = [*MODEL, "metric", *SETTINGS, "value", "low", "high", "n", "spread", "chance"]
 
 AGREEMENT, ADVANTAGE, SUBJECT, ACCURACY, SLIP = (
     *("correlation", "better than raw attention by", "names the subject", "accuracy", "what a slip changes"),
@@ -73,7 +73,7 @@ def agreement_panels(shown: pd.DataFrame) -> pd.DataFrame:
     names = {
         (relevance, untrained): f"{relevance}, {'untrained' if untrained else 'trained'}"
         for untrained in (False, True)
-        for relevance in (BLANK_OUT, GRADIENT)
+        for relevance in (OCCLUSION, GRADIENT)
     }
     parts = [
         shown[shown["relevance"].eq(relevance) & shown["untrained"].eq(untrained)].assign(panel=name)
@@ -152,7 +152,7 @@ def of_slips(rows: pd.DataFrame) -> pd.DataFrame:
 def relevant_slips(slips: pd.DataFrame, data: str) -> pd.DataFrame:
     """Each slip's change of one corpus's agreement, with the gradient for its slips, else with occlusion."""
     moved = slips[slips["data"].eq(data) & slips["items"].eq(WORDS) & slips["layer"].gt(0)]
-    relevant = moved["slip"].map({LAST_CLASS: GRADIENT, SUMMED: GRADIENT}).fillna(BLANK_OUT)
+    relevant = moved["slip"].map({LAST_CLASS: GRADIENT, SUMMED: GRADIENT}).fillna(OCCLUSION)
     return moved[moved["relevance"] == relevant]
 
 
@@ -191,7 +191,7 @@ def versus_table(rows: pd.DataFrame, table: str, data: str, relevance: str) -> p
 
 def as_table_1(rows: pd.DataFrame) -> pd.DataFrame:
     """The recorded correlations with occlusion, in the form for `book.chapters.records.beside_the_paper`."""
-    where = {"relevance": BLANK_OUT, **AS_THE_PAPER}
+    where = {"relevance": OCCLUSION, **AS_THE_PAPER}
     kinds = {"linzen": "here, Linzen's sentences", "templates": "here, templates"}
     found = pd.concat(
         [of_record(rows, AGREEMENT, data=data, **where).assign(by=name) for data, name in kinds.items()]
@@ -207,7 +207,7 @@ def to_record(
     accuracy: pd.DataFrame,
     slips: pd.DataFrame,
 ) -> pd.DataFrame:
-    """The rows of a record, in columns `RECORDED`."""
+    """The rows of a record, in columns `RECORD_COLUMNS`."""
     first = {"causal": False, "untrained": False, "seed": int(means["seed"].iloc[0])}
     parts = {
         AGREEMENT: means,
@@ -217,7 +217,7 @@ def to_record(
         SLIP: slips.assign(**first),
     }
     rows = pd.concat([table.assign(metric=name) for name, table in parts.items() if len(table)])
-    rows = rows.reindex(columns=RECORDED)
+    rows = rows.reindex(columns=RECORD_COLUMNS)
     words = [name for name in SETTINGS if name != "layer"]
     return rows.fillna(dict.fromkeys(words, "") | {"layer": 0}).astype({"layer": int})
 
@@ -228,7 +228,7 @@ def recorded(rows: pd.DataFrame) -> pd.DataFrame:
     Those records may differ from it only in `MAY_DIFFER`; the effects of slips are the first record's alone.
     """
     if rows.empty:
-        return pd.DataFrame(columns=[*RECORDED, "record"])
+        return pd.DataFrame(columns=[*RECORD_COLUMNS, "record"])
     models = rows.drop_duplicates(["record", *MODEL]).groupby("record").size()
     order = list(models.sort_values(ascending=False, kind="stable").index)
     kinds = made_alike(order, MAY_DIFFER)
@@ -245,7 +245,7 @@ def of_record(rows: pd.DataFrame, metric: str, **where: object) -> pd.DataFrame:
     kept = rows[rows["metric"] == metric]
     for name, value in where.items():
         kept = kept[kept[name] == value]
-    kept = kept[[name for name in RECORDED if name != "metric"]]
+    kept = kept[[name for name in RECORD_COLUMNS if name != "metric"]]
     return of_all_seeds(kept, share=metric in (ACCURACY, SUBJECT))
 
 
@@ -254,7 +254,7 @@ def claimed(rows: pd.DataFrame) -> pd.DataFrame:
     return verdicts(_compared(rows))
 
 
-def over_layers(rows: pd.DataFrame, relevance: str = BLANK_OUT, items: str = WORDS) -> pd.DataFrame:
+def over_layers(rows: pd.DataFrame, relevance: str = OCCLUSION, items: str = WORDS) -> pd.DataFrame:
     """The mean lead over raw attention from the second layer on, over seeds, by corpus and way."""
     found = table_over_seeds(_deep(rows, relevance, items), ["way", "data"])
     by_way = found.assign(p=p_over_seeds(found)).groupby("way")["p"]
@@ -263,13 +263,13 @@ def over_layers(rows: pd.DataFrame, relevance: str = BLANK_OUT, items: str = WOR
     return found.assign(above=shown & (found["low"] > 0), below=shown & (found["high"] < 0))
 
 
-def _compared(rows: pd.DataFrame, relevance: str = BLANK_OUT, items: str = WORDS) -> pd.DataFrame:
+def _compared(rows: pd.DataFrame, relevance: str = OCCLUSION, items: str = WORDS) -> pd.DataFrame:
     better = rows[rows["metric"].eq(ADVANTAGE) & rows["relevance"].eq(relevance) & rows["items"].eq(items)]
     better = better[~better["untrained"].astype(bool) & ~better["causal"].astype(bool)]
-    return better[[name for name in RECORDED if name != "metric"]]
+    return better[[name for name in RECORD_COLUMNS if name != "metric"]]
 
 
-def _deep(rows: pd.DataFrame, relevance: str = BLANK_OUT, items: str = WORDS) -> pd.DataFrame:
+def _deep(rows: pd.DataFrame, relevance: str = OCCLUSION, items: str = WORDS) -> pd.DataFrame:
     return _compared(rows, relevance, items).query("layer >= @FROM_LAYER")
 
 

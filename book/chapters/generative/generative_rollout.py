@@ -88,7 +88,7 @@ class GenerativeRollout(Chapter):
             model,
             items,
             {name: name for name in COMPARED} | {MEAN_ROLLOUT: from_attention(mean_rolled)},
-            blank_out_items=self.blank_outs,
+            occlusion_items=self.blank_outs,
             only_answered=self.model != TINY,
             informative=lambda ids: informative(ids, tokenizer, filtered_by_study),
         )

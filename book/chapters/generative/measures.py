@@ -37,7 +37,7 @@ from attnlib.models.attention.forward import check_prompt
 from attnlib.models.pretrained import untrained_twin
 from attnlib.rollout import rollout_of, uniform_causal_rollout
 
-BLANK_OUT = "blank-out"
+OCCLUSION = "blank-out"
 COMPARED = (
     "raw attention, last layer",
     "mean attention",
@@ -46,7 +46,7 @@ COMPARED = (
     "rollout over null",
     "sink-free over null",
     "gradient x embedding",
-    BLANK_OUT,
+    OCCLUSION,
 )
 """The methods compared by default. The list is fixed, since a comparison corrects for the number of methods.
 Occlusion costs about half a forward pass per prompt token."""
@@ -86,7 +86,7 @@ def needle_ranks(
     items: Iterable[NeedleSample],
     methods: Methods = COMPARED,
     *,
-    blank_out_items: int | None = None,
+    occlusion_items: int | None = None,
     only_answered: bool = True,
     informative: Informative | None = None,
 ) -> NeedleRun:
@@ -94,16 +94,16 @@ def needle_ranks(
     chosen, samples = named(methods), list(items)
     if not samples:
         raise ValueError("there should be items; got none")
-    rows, ranks, blanked = list[dict](), list[dict](), 0
+    rows, ranks, occluded = list[dict](), list[dict](), 0
     for indices in _batches(samples):
         batch = [samples[index] for index in indices]
         scores, answered = _seen_in_passing(model, batch, chosen)
         counting = [place for place in range(len(batch)) if answered[place] or not only_answered]
         for name in [name for name in chosen if name not in scores]:
             asked = counting
-            if name == BLANK_OUT and blank_out_items is not None:
-                asked = counting[: max(0, blank_out_items - blanked)]
-                blanked += len(asked)
+            if name == OCCLUSION and occlusion_items is not None:
+                asked = counting[: max(0, occlusion_items - occluded)]
+                occluded += len(asked)
             scores[name] = _on_prompts(model, batch, asked, {name: chosen[name]})
         for place, (index, sample) in enumerate(zip(indices, batch, strict=True)):
             about: dict[str, Any] = {"item": index, "facts": sample.facts}

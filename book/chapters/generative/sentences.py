@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
 
 from attnlib.rollout import uniform_causal_rollout
 from book.chapters.generative.measures import CHANCE, MEAN_ROLLOUT
 from book.chapters.records import came_with_the_book, in_words, one_number
-from book.chapters.telling import tell, tell_in_words
+from book.chapters.telling import side_clause, tell, tell_in_words
 
 CHAPTER, MODEL = "generative_rollout", "SmolLM2-135M-Instruct"
 
@@ -69,8 +67,9 @@ def tell_needle(kept: pd.DataFrame) -> None:
     counted = {"minute needles": found["rollout"], "minute occluded": found["blank-out, prompt"]}
     tell({name: "not run" if each is None else f"{each['n']:.0f}" for name, each in counted.items()})
     for filtered in ("", ", unfiltered"):
-        clause = chance_clause(found[f"rollout{filtered}"], found[f"chance{filtered}"])
-        tell({f"rollout{filtered}: said": clause})
+        rollout, chance = (found[f"{method}{filtered}"] for method in ("rollout", "chance"))
+        words = ("less often than chance", "no more often than chance", "more often than chance")
+        tell({f"rollout{filtered}: said": side_clause(rollout, *words, bound=chance, lacking="(not run)")})
 
 
 def tell_names(kept: pd.DataFrame) -> None:
@@ -110,12 +109,3 @@ def tell_exercises() -> None:
         metric = f"needle in top {k} of the prompt"
         found = {method: one_number(rows, metric=f"{metric}: {method}") for method in methods}
         tell_in_words(found, f"exercise {needles} needles, top {k}, {{}}", "%")
-
-
-def chance_clause(found: Any, chance: Any) -> str:
-    """How often something is found beside a random draw, as a part of a sentence."""
-    if found is None or chance is None:
-        return "(not run)"
-    if found["low"] > chance["value"]:
-        return "more often than chance"
-    return "less often than chance" if found["high"] < chance["value"] else "no more often than chance"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -19,9 +18,12 @@ from attnlib.stats.summaries import summarise
 from book.chapters.generative.measures import AMONG, CHANCE, READINGS, Among, NeedleRun
 from book.chapters.generative.study import filtered_by_study
 
+TOP = (1, 5, 10)
+"""How many of the highest tokens the needle is looked for among."""
 
-def needle_table(run: NeedleRun, k: Collection[int] = (1, 5, 10), *, among: Among = "prompt") -> pd.DataFrame:
-    r"""How often each method has a needle token among its top `k`, with Wilson's interval."""
+
+def needle_table(run: NeedleRun, *, among: Among = "prompt") -> pd.DataFrame:
+    r"""How often each method has a needle token among its top `TOP`, with Wilson's interval."""
     if run.ranks.empty:
         raise ValueError(
             f"the model answered none of the {len(run.items)} items, so there is nothing to find; ask for "
@@ -29,10 +31,10 @@ def needle_table(run: NeedleRun, k: Collection[int] = (1, 5, 10), *, among: Amon
         )
     rank, count, keys = f"rank_{among}", f"candidates_{among}", ["method", "k"]
     ranks, items = run.ranks, run.ranks.drop_duplicates("item").assign(method=CHANCE)
-    found = pd.concat([ranks.assign(k=each, found=ranks[rank] <= each) for each in k])
-    drawn = {each: np.minimum(each, items[count]) for each in k}
-    missed = [stats.hypergeom.pmf(0, items[count], items["needles"], drawn[each]) for each in k]
-    blind = pd.concat([items.assign(k=each, value=1 - gone) for each, gone in zip(k, missed, strict=True)])
+    found = pd.concat([ranks.assign(k=each, found=ranks[rank] <= each) for each in TOP])
+    drawn = {each: np.minimum(each, items[count]) for each in TOP}
+    missed = [stats.hypergeom.pmf(0, items[count], items["needles"], drawn[each]) for each in TOP]
+    blind = pd.concat([items.assign(k=each, value=1 - gone) for each, gone in zip(TOP, missed, strict=True)])
     blind = summarise(blind, keys)
     blind = blind.assign(low=blind["value"], high=blind["value"])
     return pd.concat([summarise(found, keys, "found"), blind], ignore_index=True)

@@ -20,7 +20,7 @@ from book.chapters.lens.arithmetic_lens import ArithmeticLens, LensRun
 from book.chapters.lens.measures import REFERENCE, digit_rows, whole_answers
 from book.chapters.lens.tables import as_published, claims_at_size
 from book.chapters.records import came_with_the_book, one_number, paper_figures
-from book.chapters.telling import tell, tell_in_words
+from book.chapters.telling import side_clause, tell, tell_in_words
 from book.chapters.this_run import if_learned
 
 CHAPTER = "arithmetic_lens"
@@ -41,8 +41,12 @@ def _tell_layers(rows: pd.DataFrame) -> None:
     """Tell how much more attention the layers give to the tokens that the repository names."""
     claims = claims_at_size(rows)
     tell_in_words(claims, "minute {claim}", "points", 0)
-    tell({row.claim: difference_clause(row) for row in claims.itertuples()}, "minute {}: said")
-    tell({row.claim: more_clause(row) for row in claims.itertuples()}, "minute {}: more")
+    said = ("the opposite of what the repository says", "not significant", "as the repository says")
+    for claim in claims.to_dict("records"):
+        points = f"{100 * abs(claim['value']):.0f} points"
+        more = (f"{points} less", "neither significantly more nor less", f"{points} more")
+        clauses = {"said": side_clause(claim, *said), "more": side_clause(claim, *more)}
+        tell(clauses, f"minute {claim['claim']}: {{}}")
     operator = rows[rows["metric"].str.startswith("share on the operator by itself")]
     middle = operator["metric"].str.endswith("layer 1")
     shares = {"middle": operator[middle]["value"].mean(), "others": operator[~middle]["value"].mean()}
@@ -93,20 +97,6 @@ def _tell_log(rows: pd.DataFrame) -> None:
 def _exact_match(rows: pd.DataFrame, runs: str) -> pd.Series:
     """The shares of right answers of the runs whose names match a pattern."""
     return rows[rows["metric"].eq("exact match") & rows["run"].str.fullmatch(runs)]["value"]
-
-
-def difference_clause(difference: Any) -> str:
-    """Say how a difference of `layer_claims` agrees with the repository's claim."""
-    if difference.low > 0:
-        return "as the repository says"
-    return "the opposite of what the repository says" if difference.high < 0 else "not significant"
-
-
-def more_clause(difference: Any) -> str:
-    """Say a difference as the end of a sentence: "40 points more"; "32 points less"."""
-    if difference.low <= 0 <= difference.high:
-        return "neither significantly more nor less"
-    return f"{100 * abs(difference.value):.0f} points {'more' if difference.value > 0 else 'less'}"
 
 
 # ---- this run ----------------------------------------------------------------------------------------
@@ -208,8 +198,7 @@ def sampling_clause(sampling: pd.DataFrame) -> str:
         return (
             f"scheduled sampling changes exact match by {value} points in one model, which gives no interval"
         )
-    helps, hurts = change["low"] > 0, change["high"] < 0
-    verdict = "helps" if helps else "hurts" if hurts else "makes no significant difference"
+    verdict = side_clause(change, "hurts", "makes no significant difference", "helps")
     return (
         f"scheduled sampling {verdict}: it changes exact match by {value} points, with an interval from "
         f"{low} to {high}"

@@ -36,15 +36,15 @@ def programs_to_draw(shown: int) -> dict[str, dict[str, object]]:
     return found
 
 
-def questions_to_show(shown: int, methods: Sequence[str], most: int = 4) -> dict[str, dict[str, object]]:
-    """The first questions of the program that is shown, for `MeasureExplorer`; the truth is *reads*."""
+def questions_to_show(shown: int, methods: Sequence[str]) -> dict[str, dict[str, object]]:
+    """The first four questions of the program that is shown, for `MeasureExplorer`; the truth is *reads*."""
     made = asked(shown)
     assert made is not None
     model, questions = made
     program = draw(shown)
     scores = ask(model, questions, {name: METHODS[name] for name in methods})
     found: dict[str, dict[str, object]] = {}
-    for row in range(min(most, len(questions))):
+    for row in range(min(4, len(questions))):
         tokens = in_letters(program, questions.ids[row])
         query = int(questions.query[row])
         label = f"{row + 1}: {' '.join(tokens[1:])}, output {int(questions.target[row])} at {query}"

@@ -19,7 +19,7 @@ from attnlib.stats.intervals import Estimate
 from attnlib.stats.rank_measures import kendall_tau
 from attnlib.stats.seeds import over_seeds
 from book.chapters.faithfulness_metrics.measures import called
-from book.chapters.findings.rules import above, ahead
+from book.chapters.findings.rules import above, ahead, negated
 
 MARGIN = 0.1
 """A smaller difference between methods, on the way from chance to perfect, would not matter in use."""
@@ -127,8 +127,7 @@ def _unpaired(values: pd.Series, feature: str, *, lower: bool) -> Answer:
     table = features(sorted(values.index)).set_index("seed")[feature].astype(bool)
     have = table.reindex(values.index)
     found = welch(values[have].to_numpy(float), values[~have].to_numpy(float))
-    turned = Estimate(-found.value, -found.high, -found.low, found.n) if lower else found
-    return Answer(above(turned), *found)
+    return Answer(above(negated(found) if lower else found), *found)
 
 
 def welch(first: np.ndarray, second: np.ndarray) -> Estimate:

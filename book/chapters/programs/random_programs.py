@@ -56,6 +56,6 @@ class Programs(Chapter):
         """Programs for `ProgramExplorer`, that of `shown` first, each on its question that reads most."""
         return programs_to_draw(self.shown)
 
-    def examples(self, most: int = 4) -> dict[str, dict[str, object]]:
+    def examples(self) -> dict[str, dict[str, object]]:
         """The first questions of the program that is shown, for `MeasureExplorer`; the truth is *reads*."""
-        return questions_to_show(self.shown, self.asked_for, most)
+        return questions_to_show(self.shown, self.asked_for)

@@ -50,22 +50,22 @@ def confirming() -> pd.DataFrame:
 
 
 def trained(path: Path = TRAINED) -> pd.DataFrame:
-    """The recorded rows of trained transformers: `TRAINED`, `TWICE_THE_SIZE` or `OTHER_POSITIONS`."""
+    """The rows of a file: `TRAINED`, `TWICE_THE_SIZE`, `OTHER_POSITIONS` or, of compiled ones, `PLAIN`."""
     rows = pd.read_parquet(path)
     return rows.astype({"method": str, "truth": str, "sign": str, "value": float})
 
 
-def by_truth(rows: pd.DataFrame, sign: str = "as given") -> pd.DataFrame:
+def by_truth(rows: pd.DataFrame) -> pd.DataFrame:
     """The mean of each method over programs, by each truth; the best by *reads* first."""
-    found = summary(rows[rows["sign"] == sign])
+    found = summary(rows[rows["sign"] == "as given"])
     order = found[found["truth"] == TRUTHS[0]].sort_values("rank")["method"]
     place = {name: k for k, name in enumerate(order)}
     return found.sort_values("method", key=lambda names: names.map(place), kind="stable", ignore_index=True)
 
 
-def by_layers(rows: pd.DataFrame, methods: Sequence[str], truth: str = "reads") -> pd.DataFrame:
-    """The mean of some methods over programs of 1, 2 and 3 layers."""
-    chosen = rows[(rows["truth"] == truth) & (rows["sign"] == "as given") & rows["method"].isin(methods)]
+def by_layers(rows: pd.DataFrame, methods: Sequence[str]) -> pd.DataFrame:
+    """The mean of some methods, by *reads*, over programs of 1, 2 and 3 layers."""
+    chosen = rows[(rows["truth"] == "reads") & (rows["sign"] == "as given") & rows["method"].isin(methods)]
     layers = features(sorted(set(chosen["seed"]))).set_index("seed")["layers"]
     found = []
     groups = chosen.assign(layers=chosen["seed"].map(layers)).groupby(["layers", "method"])["value"]
@@ -88,15 +88,15 @@ def gain_of_absolute(rows: pd.DataFrame, truth: str = "reads") -> pd.DataFrame:
     return table.sort_values("value", ascending=False, ignore_index=True)
 
 
-def effects(rows: pd.DataFrame, methods: Sequence[str], truth: str = "reads") -> pd.DataFrame:
-    """How a method's score depends on features of programs: least squares on all of them at once."""
+def effects(rows: pd.DataFrame, methods: Sequence[str]) -> pd.DataFrame:
+    """How scores by *reads* depend on features of programs: least squares on all of them at once."""
     import statsmodels.api as sm
 
     from attnlib.stats.comparisons import corrected
 
     found = []
     for method in methods:
-        part = rows[(rows["method"] == method) & (rows["truth"] == truth) & (rows["sign"] == "as given")]
+        part = rows[(rows["method"] == method) & (rows["truth"] == "reads") & (rows["sign"] == "as given")]
         both = part.merge(features(sorted(set(part["seed"]))), on="seed")
         design = sm.add_constant(both[[*FEATURES]].astype(float).assign(counts=(both["counts"] > 0) * 1.0))
         fitted = sm.OLS(both["value"].to_numpy(), design).fit(cov_type="HC3")
@@ -123,12 +123,6 @@ def metric_table(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(found, columns=columns)
 
 
-def plain() -> pd.DataFrame:
-    """The recorded rows of compiled transformers without disguise: `PLAIN`."""
-    rows = pd.read_parquet(PLAIN)
-    return rows.astype({"method": str, "truth": str, "sign": str, "value": float})
-
-
 def beside_trained(
     trained: pd.DataFrame, compiled: pd.DataFrame, plain: pd.DataFrame | None = None
 ) -> pd.DataFrame:
@@ -148,10 +142,8 @@ def beside_trained(
     return found.sort_values("method", key=lambda names: names.map(place), kind="stable", ignore_index=True)
 
 
-def populations(
-    trained: pd.DataFrame, compiled: pd.DataFrame, truth: str = "causes"
-) -> dict[str, pd.DataFrame]:
-    """The scores of methods in four populations: a row per program or setting, a column per method.
+def populations(trained: pd.DataFrame, compiled: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Scores by *causes* in four populations: a row per program or setting, a column per method.
 
     Settings are those of `attribution_benchmark` whose models were trained without supervised attention. The
     language model has one row, the means over its prompts.
@@ -159,10 +151,8 @@ def populations(
     kept, _ = of_record(widest(came_with_the_book("attribution_benchmark")))
     settings = kept["plausibility"].pivot_table(index="setting", columns="method", values="value")
     other = settings.index.str.contains("compiled|supervised|needle")
-    found = {
-        "compiled programs": by_program(compiled, truth),
-        "trained programs": by_program(trained, truth),
-    }
+    programs = {"compiled programs": compiled, "trained programs": trained}
+    found = {name: by_program(rows, "causes") for name, rows in programs.items()}
     found |= {"settings chosen by hand": settings[~other], "a language model": settings.loc[["needle"]]}
     shared = [
         name for name in COMPARED if all(name in each and each[name].notna().any() for each in found.values())

@@ -10,7 +10,7 @@ import pandas as pd
 from attnlib.generators.rasp import LANGUAGES
 from attnlib.stats import rank_correlation, table_over_seeds
 from book.chapters.findings.finding import Claim, Outcome, each_of, number, one, points, there
-from book.chapters.findings.rules import above, beside, every, paired
+from book.chapters.findings.rules import above, beside, every, negated, paired
 from book.chapters.rasp.tables import (
     SCALE,
     TABLES,
@@ -120,7 +120,7 @@ def sort_needs_one_layer(rows: pd.DataFrame) -> Outcome:
     """Whether the accuracy that `sort` loses without its second layer is below a point."""
     lost = one(_lost(rows), task="sort", ablation=LAYER)
     return Outcome(
-        above(_negated(lost), -POINT),
+        above(negated(lost), -POINT),
         "Accuracy lost without it",
         number(lost, "seeds", POINT, unit="points", digits=2, signed=True),
         more=f"The paper says so, too: {100 * _published(lost):.1f} points. {UNVERIFIED}",
@@ -260,10 +260,6 @@ def _published(lost: Any) -> float:
 def _printed(theirs: float, unit: str) -> str:
     """The paper's share or loss in words."""
     return f"{100 * theirs:{'+.1f' if unit == 'points' else 'g'}} {unit} (unverified)"
-
-
-def _negated(row: Any) -> Any:
-    return row._replace(value=-row.value, low=-row.high, high=-row.low)
 
 
 PAPER, HEADS = "Paper vs ours", "Where the heads look"

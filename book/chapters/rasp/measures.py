@@ -121,17 +121,16 @@ def scores_with_program(
     model: nn.Module,
     batches: Iterable[Batch],
     pairs: Mapping[Head, Head],
-    *,
-    even: bool = False,
+    uniform: bool = False,
 ) -> pd.DataFrame:
-    """`sample_scores` while heads attend like a program's or (`even`) uniformly, where its rows have keys."""
+    """`sample_scores` while heads attend as a program's or uniformly, where its rows have keys."""
     tables = list[pd.DataFrame]()
     for batch, before in in_turn(model, batches):
         real = batch.attention_mask[:, None, :] & batch.attention_mask[:, :, None]
         with ExitStack() as stack:
             for program, head in pairs.items():
                 selected = batch.target_attention[program]
-                keys = real & selected.any(-1, keepdim=True) if even else selected
+                keys = real & selected.any(-1, keepdim=True) if uniform else selected
                 stack.enter_context(reinforced(model, [head], keys, 1.0))
             table = sample_scores(model, [batch])
         tables.append(table.assign(sample=table["sample"] + before))
@@ -144,7 +143,7 @@ class ProgramMatch(NamedTuple):
     Attributes:
         pairs: the model's head for each head of the program.
         scores: rows of `sample_scores`; the column `attention` names the attention that replaced that of the
-            paired heads: `THE_PROGRAMS`, or `EVEN`.
+            paired heads: `THE_PROGRAMS`, or `UNIFORM`.
     """
 
     pairs: dict[Head, Head]
@@ -152,7 +151,7 @@ class ProgramMatch(NamedTuple):
     scores: pd.DataFrame
 
 
-THE_PROGRAMS, EVEN = "the program's", "even"
+THE_PROGRAMS, UNIFORM = "the program's", "even"
 
 
 def match_program(model: nn.Module, valid: Iterable[Batch], test: Sequence[Batch]) -> ProgramMatch:
@@ -161,8 +160,8 @@ def match_program(model: nn.Module, valid: Iterable[Batch], test: Sequence[Batch
     names: list[tuple[str, str]] = [*chosen.itertuples(index=False, name=None)]
     pairs = {head_of(program): head_of(head) for program, head in names}
     parts = [
-        scores_with_program(model, test, pairs, even=whose == EVEN).assign(attention=whose)
-        for whose in (THE_PROGRAMS, EVEN)
+        scores_with_program(model, test, pairs, uniform=whose == UNIFORM).assign(attention=whose)
+        for whose in (THE_PROGRAMS, UNIFORM)
     ]
     agreement = program_agreement(model, test).merge(chosen, on=["program", "head"])
     return ProgramMatch(pairs, agreement, pd.concat(parts, ignore_index=True))
@@ -199,7 +198,7 @@ def target_masses(model: nn.Module, batches: Iterable[Batch]) -> pd.DataFrame:
     return _together(tables, columns)
 
 
-TWO_SIDED: Mapping[str, Method] = {
+BIDIRECTIONAL: Mapping[str, Method] = {
     "raw attention, last layer": from_attention(last_layer),
     "mean attention": from_attention(mean_attention),
     "rollout": from_attention(rolled),
@@ -223,7 +222,7 @@ float32, attention equals the program's to about this precision.)"""
 
 
 def source_rows(
-    model: nn.Module, batches: Iterable[Batch], head: Head, methods: Mapping[str, Method] = TWO_SIDED
+    model: nn.Module, batches: Iterable[Batch], head: Head, methods: Mapping[str, Method] = BIDIRECTIONAL
 ) -> pd.DataFrame:
     """Whether each method's largest score is on a source, for every output of every sequence."""
     tables = list[pd.DataFrame]()
@@ -282,11 +281,11 @@ def exactness(models: Iterable[Compiled], n_sequences: int = 200) -> pd.DataFram
 
 
 def sources_found(models: Iterable[Compiled], n_sequences: int = 30, length: int = 10) -> pd.DataFrame:
-    """`source_rows` of compiled models, with `run`, for the methods of `TWO_SIDED` and `REPLACED`."""
+    """`source_rows` of compiled models, with `run`, for the methods of `BIDIRECTIONAL` and `REPLACED`."""
     tables = []
     for each in models:
         replaced: Method = partial(blank_out, replacement=each.language.tokenizer.unk_token_id)
-        methods = {**TWO_SIDED, REPLACED: replaced}
+        methods = {**BIDIRECTIONAL, REPLACED: replaced}
         batches = _batches(each, n_sequences, length, length)
         rows = source_rows(each.model, batches, max(each.heads), methods)
         tables.append(rows.assign(run=each.run))

@@ -24,7 +24,7 @@ from book.chapters.rasp.tables import (
     trained_models,
 )
 from book.chapters.records import came_with_the_book, one_number, paper_figures
-from book.chapters.telling import tell, tell_in_words
+from book.chapters.telling import side_clause, tell, tell_in_words
 from book.chapters.this_run import if_learned, memorized_clause
 
 CHAPTER = "rasp_languages"
@@ -141,8 +141,8 @@ def _tell_changes(models: pd.DataFrame) -> None:
     """Tell how a smaller size and supervision change the accuracy, paired by seed."""
     lost = lost_when_smaller(models[~models["supervised"].astype(bool)])
     tell_in_words(lost, "lost, {language}, {ablation}", "points", 2)
-    gained = gained_by_supervision(models)
-    tell({row.language: change_clause(row) for row in gained.itertuples()}, "supervised accuracy, {}")
+    for gain in gained_by_supervision(models).to_dict("records"):
+        tell({gain["language"]: change_clause(gain)}, "supervised accuracy, {}")
 
 
 def _tell_large_alphabets() -> None:
@@ -155,11 +155,8 @@ def _tell_large_alphabets() -> None:
 
 def change_clause(change: Any) -> str:
     """Say a change in accuracy as the end of a sentence: "rises by 3.6 points"."""
-    if change.low > 0:
-        return f"rises by {100 * change.value:.1f} points"
-    if change.high < 0:
-        return f"falls by {-100 * change.value:.1f} points"
-    return "does not change significantly"
+    by = f"by {100 * abs(change['value']):.1f} points"
+    return side_clause(change, f"falls {by}", "does not change significantly", f"rises {by}")
 
 
 def tell_sources(sources: pd.DataFrame) -> None:

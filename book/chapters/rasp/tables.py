@@ -14,10 +14,10 @@ from attnlib.models.compiled import PROGRAMS, Compiled, compiled
 from attnlib.stats import answer_accuracy, summarise, table_over_seeds
 from book.chapters.rasp.measures import sources_found, target_masses
 from book.chapters.rasp.rasp_languages import RaspLanguages
-from book.chapters.rasp.recipes import ABLATIONS, Size
+from book.chapters.rasp.recipes import ABLATIONS
 from book.chapters.records import as_printed, counted, paper_figures
 
-KINDS_OF_MATCH = ["run", "program of", "heads"]
+MATCH_COLUMNS = ["run", "program of", "heads"]
 """The columns that identify a pair of a model and a program."""
 
 EXAMPLES = dict.fromkeys(["reverse", "hist", "hist2", "sort", "sort_by_freq"], "cabbage") | {
@@ -26,7 +26,7 @@ EXAMPLES = dict.fromkeys(["reverse", "hist", "hist2", "sort", "sort_by_freq"], "
 }
 """The paper's languages, and a sequence to show each on."""
 
-RECORDED = ["run", "metric", "value", "low", "high", "n", "uniform"]
+RECORD_COLUMNS = ["run", "metric", "value", "low", "high", "n", "uniform"]
 
 
 def table_of_examples() -> pd.DataFrame:
@@ -67,11 +67,11 @@ def mass_rows(p: RaspLanguages, models: dict[str, nn.Module]) -> pd.DataFrame:
 
 
 def match_rows(p: RaspLanguages, models: dict[str, nn.Module]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """`RaspLanguages.matches` by `KINDS_OF_MATCH`: agreement, and accuracy with the attention replaced."""
+    """`RaspLanguages.matches` by `MATCH_COLUMNS`: agreement, and accuracy with the attention replaced."""
     agreement, replaced = p.matches(models)
     return (
-        summarise(agreement, KINDS_OF_MATCH, "agreement", unit="sample", beside=["uniform"]),
-        summarise(replaced, [*KINDS_OF_MATCH, "attention"], "right", whole="asked"),
+        summarise(agreement, MATCH_COLUMNS, "agreement", unit="sample", beside=["uniform"]),
+        summarise(replaced, [*MATCH_COLUMNS, "attention"], "right", whole="asked"),
     )
 
 
@@ -80,9 +80,9 @@ def table_of_matches(accuracy: pd.DataFrame, agreement: pd.DataFrame, replaced: 
     table = agreement.drop(columns=["n", "rows"]).rename(columns={"value": "agreement"})
     right = accuracy[accuracy["metric"] == "accuracy"].set_index("run")["value"]
     table["accuracy, their own"] = right[table["run"]].to_numpy()
-    instead = replaced.pivot(index=KINDS_OF_MATCH, columns="attention", values="value")
+    instead = replaced.pivot(index=MATCH_COLUMNS, columns="attention", values="value")
     instead = instead.rename(columns={"even": "uniform"}).add_prefix("accuracy, ")
-    return table.merge(instead.reset_index(), on=KINDS_OF_MATCH)
+    return table.merge(instead.reset_index(), on=MATCH_COLUMNS)
 
 
 def exact_models() -> list[Compiled]:
@@ -120,7 +120,7 @@ def program_rows(p: RaspLanguages, agreement: pd.DataFrame, replaced: pd.DataFra
         agreement.assign(metric="agreement with " + agreement["program of"]),
         replaced.assign(metric=put),
     ]
-    return pd.concat(rows)[RECORDED].merge(p.run_table(), on="run")
+    return pd.concat(rows)[RECORD_COLUMNS].merge(p.run_table(), on="run")
 
 
 def length_rows(p: RaspLanguages, models: dict[str, nn.Module]) -> pd.DataFrame:
@@ -163,7 +163,7 @@ def exact_rows(exact: Sequence[Compiled], built: pd.DataFrame, sources: pd.DataF
         for each in exact
     }
     task = rows["run"].str.removesuffix(", compiled")
-    return rows[RECORDED].assign(task=task, supervised=False, seed=0, setting=rows["run"].map(settings))
+    return rows[RECORD_COLUMNS].assign(task=task, supervised=False, seed=0, setting=rows["run"].map(settings))
 
 
 TABLES, FULL = "Thinking Like Transformers Table", "full size"
@@ -277,20 +277,6 @@ def table_of_positions(models: pd.DataFrame) -> pd.DataFrame:
     return found[found.groupby("language")["positions"].transform("nunique") > 1]
 
 
-def table_of_ablations(models: pd.DataFrame) -> pd.DataFrame:
-    """The paper's Table 2: a row per language, a column for the full size and each ablation, in percent."""
-    found = beside_table_2(models).drop(columns="language").rename(columns={"task": "language"})
-    columns = [name for name in (FULL, *ABLATIONS) if name in set(found["size"])]
-    cells = _cells(found, "size", columns)
-    rows = []
-    for name in cells.index:
-        theirs = _paper(f"{TABLES} 2", [f"{name}: {column}" for column in columns])
-        lacking = {column: "-" for column in columns if _takes_the_only_one(name, column)}
-        rows.append({"language": name, "by": "here", **cells.loc[name], **lacking})
-        rows.append({"language": name, "by": "paper", **dict(zip(columns, theirs, strict=True)), "seeds": ""})
-    return plots.knowing(pd.DataFrame(rows), found[["language", "size", "value", "low", "high", "n"]])
-
-
 def lost_when_smaller(models: pd.DataFrame) -> pd.DataFrame:
     """The accuracy that each ablation costs: that of the full model minus the ablated one's, by seed."""
     is_whole = models["ablation"] == ""
@@ -323,7 +309,7 @@ def in_panels(lengths: pd.DataFrame) -> pd.DataFrame:
     return chosen.assign(panel=panel).sort_values(["panel", "language"], kind="stable")
 
 
-AS_TRAINED, ITS_OWN, EVEN = "as trained", "its own program", "uniform attention"
+AS_TRAINED, ITS_OWN, UNIFORM = "as trained", "its own program", "uniform attention"
 OTHERS, BEST = "other programs, mean", "the best of them"
 """The attention that a head is compared with, or that replaces the head's."""
 
@@ -341,10 +327,10 @@ def of_programs(rows: pd.DataFrame) -> pd.DataFrame:
         ("agreement", ITS_OWN): own,
         ("agreement", OTHERS): others.assign(value=of_a_model.transform("mean")).drop_duplicates(a_model),
         ("agreement", BEST): others.loc[of_a_model.idxmax()],
-        ("agreement", EVEN): own.assign(value=own["uniform"]),
+        ("agreement", UNIFORM): own.assign(value=own["uniform"]),
         ("tokens right", AS_TRAINED): rows[rows["metric"] == "accuracy"],
         ("tokens right", ITS_OWN): rows[(put[0] == "attention") & (put[1] == language)],
-        ("tokens right", EVEN): rows[(put[0] == "even") & (put[1] == language)],
+        ("tokens right", UNIFORM): rows[(put[0] == "even") & (put[1] == language)],
     }
     about = ["language", "supervised"]
     found = pd.concat(
@@ -357,30 +343,11 @@ def of_programs(rows: pd.DataFrame) -> pd.DataFrame:
     return found.sort_values("place", kind="stable", ignore_index=True).drop(columns="place")
 
 
-def table_of_programs(found: pd.DataFrame) -> pd.DataFrame:
-    """`of_programs` in percent, a row per language and way to train it."""
-    cells = found.assign(column=found["what"] + ": " + found["held"])
-    columns = list(dict.fromkeys(cells["column"]))
-    return _cells(cells, "column", columns, ["language", "supervised"]).reset_index()
-
-
-def _takes_the_only_one(name: str, ablation: str) -> bool:
-    """Whether an ablation would leave a language's model without a layer or a head."""
-    plain = name.removesuffix(" without BOS")
-    if ablation not in ABLATIONS or plain not in LANGUAGES:
-        return False
-    n_layers, n_heads = language(plain, bos=plain == name).size
-    left = ABLATIONS[ablation](Size(n_layers, n_heads, width=1))
-    return not (left.n_layers and left.n_heads)
-
-
-def _cells(
-    found: pd.DataFrame, column: str, columns: list[str], index: Sequence[str] = ("language",)
-) -> pd.DataFrame:
+def _cells(found: pd.DataFrame, column: str, columns: list[str]) -> pd.DataFrame:
     """Means in percent with their intervals, by language in order, and the number of seeds."""
     order = found.assign(place=found["language"].map(_place)).sort_values("place", kind="stable")
-    cells = plots.in_cells(order, index, column, unit="%", digits=1, lacking="not run")
-    seeds = order.groupby(list(index))["n"].agg(counted)
+    cells = plots.in_cells(order, ["language"], column, unit="%", digits=1, lacking="not run")
+    seeds = order.groupby(["language"])["n"].agg(counted)
     return cells.reindex(columns=columns, fill_value="not run").assign(seeds=seeds.reindex(cells.index))
 
 

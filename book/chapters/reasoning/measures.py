@@ -321,24 +321,24 @@ def compare_rows(
     """
     _check(rows, value, split, adjust_for)
     kept = rows[rows[value].notna()]
-    blank, kinds = _blank(kept, value, split)
+    empty, kinds = _comparison(kept, value, split)
     published_rows = rows
     if "evaluated" in rows:
         published_rows = rows[truths(rows, "evaluated")].fillna({value: 0.0})
-    counted, groups = _blank(published_rows[published_rows[value].notna()], value, split)
-    blank = replace(blank, published=published_comparison(groups[0], groups[1], counted.samples, confidence))
-    if min(blank.samples) < 2:
+    counted, groups = _comparison(published_rows[published_rows[value].notna()], value, split)
+    empty = replace(empty, published=published_comparison(groups[0], groups[1], counted.samples, confidence))
+    if min(empty.samples) < 2:
         return without(
-            blank, f"{min(blank.samples)} of at least 2 samples needed have the rarer kind of rows"
+            empty, f"{min(empty.samples)} of at least 2 samples needed have the rarer kind of rows"
         )
     if all(constant(kind) for kind in kinds):
-        return without(blank, "all rows of a kind are equal, in both kinds")
+        return without(empty, "all rows of a kind are equal, in both kinds")
     dummies = [pd.get_dummies(kept[name].astype("category"), drop_first=True) for name in adjust_for]
     design = np.column_stack([kept[split], np.ones(len(kept)), *dummies]).astype(float)
     if _explained(design):
-        return without(blank, f"{' and '.join(adjust_for)} alone says which kind a row is of")
+        return without(empty, f"{' and '.join(adjust_for)} alone says which kind a row is of")
     sample = pd.factorize(kept["sample"].to_numpy())[0].astype(np.int64)
-    return _jackknife(blank, design, kept[value].to_numpy(float), sample, confidence)
+    return _jackknife(empty, design, kept[value].to_numpy(float), sample, confidence)
 
 
 def _check(rows: pd.DataFrame, value: str, split: str, adjust_for: Sequence[str]) -> None:
@@ -353,7 +353,7 @@ def _check(rows: pd.DataFrame, value: str, split: str, adjust_for: Sequence[str]
         raise ValueError(f"{value} should be finite, or NaN where a row has none; got infinity")
 
 
-def _blank(rows: pd.DataFrame, value: str, split: str) -> tuple[Comparison, list[np.ndarray]]:
+def _comparison(rows: pd.DataFrame, value: str, split: str) -> tuple[Comparison, list[np.ndarray]]:
     """The numbers of rows and samples of either kind, their means, and the values of either kind."""
     true = truths(rows, split)
     kinds = [rows[true], rows[~true]]
@@ -374,7 +374,7 @@ def _explained(design: Float[np.ndarray, "row column"]) -> bool:
 
 
 def _jackknife(
-    blank: Comparison,
+    empty: Comparison,
     design: Float[np.ndarray, "row column"],
     response: Float[np.ndarray, " row"],
     sample: Int[np.ndarray, " row"],
@@ -395,11 +395,11 @@ def _jackknife(
     effect = difference / np.sqrt(np.maximum(variance, 1e-6 * variance[0]))
     (d, d_error), (e, e_error) = _with_error(difference), _with_error(effect)
     if d_error <= 1e-9 * abs(d):
-        return without(blank, "the estimate is the same without any of the samples")
-    df = min(blank.samples) - 1
+        return without(empty, "the estimate is the same without any of the samples")
+    df = min(empty.samples) - 1
     t, reach = d / d_error, scipy.stats.t.isf((1 - confidence) / 2, df)
     intervals = [(v, v - reach * error, v + reach * error) for v, error in ((d, d_error), (e, e_error))]
-    return filled(blank, intervals[0], intervals[1], (t, df, 2 * scipy.stats.t.sf(abs(t), df)))
+    return filled(empty, intervals[0], intervals[1], (t, df, 2 * scipy.stats.t.sf(abs(t), df)))
 
 
 def _with_error(estimates: Float[np.ndarray, " estimate"]) -> tuple[float, float]:

@@ -17,7 +17,7 @@ from book.chapters.reasoning import tables
 from book.chapters.reasoning.algorithmic_reasoning import AlgorithmicReasoning
 from book.chapters.reasoning.measures import RANDOM, REFERENCE, SPLITS, reinforcement_rows
 from book.chapters.records import one_number
-from book.chapters.telling import tell, tell_in_words
+from book.chapters.telling import side_clause, tell, tell_in_words
 from book.chapters.this_run import if_learned
 
 REVERSAL = "string reversal"
@@ -201,8 +201,10 @@ def solved_clause(inside: pd.Series, outside: pd.Series) -> str:
 def redirected_clause(trained: pd.Series, pushed: pd.Series, at_random: pd.Series) -> str:
     """The effect of redirection, with the shares of right tokens, as the end of a sentence."""
     alone, onto_reference, control = (f"{100 * row['value']:.0f} %" for row in (trained, pushed, at_random))
+    words = ("lowers accuracy", "does not change accuracy significantly", "raises accuracy")
+    effect = side_clause(pushed, *words, bound=trained)
     return (
-        f"redirecting {effect_clause(trained, pushed)}: {alone} of the tokens are right as trained, "
+        f"redirecting {effect}: {alone} of the tokens are right as trained, "
         f"{onto_reference} with the reference, and {control} with random keys"
     )
 
@@ -244,12 +246,3 @@ def in_a_row(names: Iterable[str]) -> str:
     """Names as a list within a sentence: "a", "a and b", "a, b, and c"."""
     *first, last = [*names] or [""]
     return f"{', '.join(first)}{',' * (len(first) > 1)} and {last}" if first else last
-
-
-def effect_clause(before: Any, after: Any) -> str:
-    """The effect of a change of attention on accuracy, as the middle of a sentence: "raises accuracy"."""
-    if before is None or after is None:
-        return "(not run)"
-    if after["low"] > before["high"]:
-        return "raises accuracy"
-    return "lowers accuracy" if after["high"] < before["low"] else "does not change accuracy significantly"

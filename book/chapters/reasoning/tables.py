@@ -287,7 +287,7 @@ BESIDE_GAINS = ("heads", "ID", "OOD", "changed", "control", "closed", "closed in
 OVER_SEEDS = ", over seeds"
 """The suffix of a kind of models in rows over all seeds."""
 
-_GAIN = r"^(?:gain|verdict: .+), by (?P<change>.+)$"  # older records have a verdict in the name
+_GAIN = r"^gain, by (?P<change>.+)$"
 
 MAY_DIFFER = (
     *("tasks", "seeds", "supervised", "positions", "strengths", "further", "text", "longest", "device"),

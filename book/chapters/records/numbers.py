@@ -51,17 +51,17 @@ def came_with_the_book(notebook: str, **parameters: Any) -> pd.DataFrame:
         return rows
     names = rows["record"].str.partition(" [")[0]
     files = {path.stem: path.with_suffix(".json") for path in runs.paths_of(notebook)}
-    told = {name: read_sealed(files[name])["parameters"] for name in names.unique()}
-    return rows[names.isin(name for name, made in told.items() if parameters.items() <= made.items())]
+    made = {name: read_sealed(files[name])["parameters"] for name in names.unique()}
+    return rows[names.isin(name for name, given in made.items() if parameters.items() <= given.items())]
 
 
 def made_alike(names: Iterable[str], but: Collection[str]) -> dict[str, str]:
     """Record -> the first one that agrees in all parameters of both except `but`; these can be pooled."""
-    told = {name: runs.provenance_of(name).get("parameters", {}) for name in names}
+    made = {name: runs.provenance_of(name).get("parameters", {}) for name in names}
     first: dict[str, str] = {}
-    for name, given in told.items():
+    for name, given in made.items():
         kinds = dict.fromkeys(first.values())
-        same = (kind for kind in kinds if _agree(given, told[kind], but))
+        same = (kind for kind in kinds if _agree(given, made[kind], but))
         first[name] = next(same, name)
     return first
 

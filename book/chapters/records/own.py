@@ -116,8 +116,8 @@ def _compared(rows: pd.DataFrame, recorded: pd.DataFrame) -> pd.DataFrame:
     floats = [name for name in shared if "f" in rows[name].dtype.kind + recorded[name].dtype.kind]
     keys: list[Any] = [name for name in shared if name not in floats]
     for name in floats:
-        told = rows.duplicated(keys, keep=False) & rows[name].notna()
-        whole = (rows[name][told] % 1 == 0).all()
+        ambiguous = rows.duplicated(keys, keep=False) & rows[name].notna()
+        whole = (rows[name][ambiguous] % 1 == 0).all()
         if whole and rows.duplicated([*keys, name]).sum() < rows.duplicated(keys).sum():
             keys.append(name)
     ours, theirs = (each[NUMBERS].join(each[keys].map(_text)) for each in (rows, recorded))
@@ -135,14 +135,14 @@ def _text(value: Any) -> str:
 def _in_words(both: pd.DataFrame) -> pd.DataFrame:
     """Numbers with their intervals, and for each the fewest keys that distinguish the rows."""
     numbers = {*NUMBERS, *(f"{name} recorded" for name in NUMBERS)}
-    keys, told = [str(name) for name in both if name not in numbers], ["metric"]
+    keys, shown = [str(name) for name in both if name not in numbers], ["metric"]
     for name in keys:
-        if len(both[[*told, name]].drop_duplicates()) > len(both[told].drop_duplicates()):
-            told.append(name)
-    told.sort(key=keys.index)
+        if len(both[[*shown, name]].drop_duplicates()) > len(both[shown].drop_duplicates()):
+            shown.append(name)
+    shown.sort(key=keys.index)
     cells = []
     for row in both.to_dict("records"):
-        words = filter(None, (_word(name, row[name]) for name in told))
+        words = filter(None, (_word(name, row[name]) for name in shown))
         theirs = {name: row[f"{name} recorded"] for name in NUMBERS}
         cells.append([", ".join(words), with_interval(row), with_interval(theirs)])
     return pd.DataFrame(cells, columns=["number", "yours", "recorded"])

@@ -50,12 +50,12 @@ def processor() -> str:
     Other processors round sums differently, so that training ends with different weights.
     """
     try:
-        told = dict(
+        fields = dict(
             line.split(":", 1)
             for line in Path("/proc/cpuinfo").read_text("utf-8").splitlines()
             if ":" in line
         )
-        vendor = {name.strip(): value.strip() for name, value in told.items()}["vendor_id"]
+        vendor = {name.strip(): value.strip() for name, value in fields.items()}["vendor_id"]
     except (OSError, KeyError):  # no Linux, or not of this family
         vendor = platform.processor() or platform.machine()
     return f"{vendor}, {torch.backends.cpu.get_cpu_capability()}"

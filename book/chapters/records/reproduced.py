@@ -163,14 +163,14 @@ def line(table: pd.DataFrame) -> str:
 
 def summary(table: pd.DataFrame) -> dict[tuple[str, str], str]:
     """A summary of each record, by notebook and record: "218 of 218 bit for bit"."""
-    told = {}
+    summaries = {}
     for row in table[["notebook", "record"]].drop_duplicates().itertuples(index=False):
         rows = table[(table["notebook"] == row.notebook) & (table["record"] == row.record)]
         counts = rows["verdict"].value_counts().reindex([*VERDICTS, "new"]).dropna().astype(int)
         n_new = counts.pop("new") if "new" in counts else 0
         words = [f"{count:,} of {counts.sum():,} {verdict}" for verdict, count in counts.items()]
-        told[str(row.notebook), str(row.record)] = ", ".join(words + [f"{n_new:,} new"] * bool(n_new))
-    return told
+        summaries[str(row.notebook), str(row.record)] = ", ".join(words + [f"{n_new:,} new"] * bool(n_new))
+    return summaries
 
 
 def found_again(recorded: Path = RECORDED) -> pd.DataFrame:

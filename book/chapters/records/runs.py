@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 SMOKE, QUICK = "smoke", "quick"
 """Folders in `results/` with records for comparison with builds of these profiles; no page shows them."""
 
-_TOLD = {"notebook", "run", "parameters", "sha256", "commit", "versions", "device", "recorded"}
+_REQUIRED = {"notebook", "run", "parameters", "sha256", "commit", "versions", "device", "recorded"}
 
 _ORIGIN = ("device", "commit", "recorded")
 
@@ -79,7 +79,7 @@ def record(
     path = results_folder() / notebook / f"{run}.parquet"
     rows = rows.reset_index(drop=True)
     data = rows.to_parquet()
-    told: dict[str, Any] = {
+    provenance: dict[str, Any] = {
         "notebook": notebook,
         "run": run,
         "label": label,
@@ -96,9 +96,9 @@ def record(
     }
     before = _readable(path)
     if before and before[0].equals(rows):
-        if len(caveats(sealed(told))) >= len(caveats(before[1])):
+        if len(caveats(sealed(provenance))) >= len(caveats(before[1])):
             return path
-        data, told["sha256"] = path.read_bytes(), before[1]["sha256"]
+        data, provenance["sha256"] = path.read_bytes(), before[1]["sha256"]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -108,10 +108,10 @@ def record(
         ) from error
     # A kill between the two files leaves new provenance with old rows: so it contains the old one, too.
     try:
-        write_provenance(path, told | ({"before": before[1]} if before else {}))
+        write_provenance(path, provenance | ({"before": before[1]} if before else {}))
         write_atomically(path, data)
         if before:
-            write_provenance(path, told)
+            write_provenance(path, provenance)
     except CheckpointError as error:
         raise CheckpointError(f"{error} Or name another place in ATTNLIB_RESULTS.") from error
     return path
@@ -151,8 +151,8 @@ def table_of(paths: Iterable[Path]) -> pd.DataFrame:
 
 def _stamp(path: Path) -> tuple[int, int]:
     """A cache key that changes with the file; zeros if there is no file."""
-    told = path.stat() if path.exists() else None
-    return (told.st_mtime_ns, told.st_size) if told else (0, 0)
+    found = path.stat() if path.exists() else None
+    return (found.st_mtime_ns, found.st_size) if found else (0, 0)
 
 
 @lru_cache(maxsize=32)
@@ -176,7 +176,7 @@ def _table_of(
         for name, (rows, made) in found.items()
     ]
     parameters = {name: made["parameters"] for name, (_, made) in found.items()}
-    rows = told_apart(pd.concat(tables, ignore_index=True), parameters)
+    rows = distinguished(pd.concat(tables, ignore_index=True), parameters)
     return rows, {name: made for name, (_, made) in found.items()}
 
 
@@ -196,8 +196,8 @@ def read(path: Path) -> Record:
     """A record's rows and its provenance."""
     _wait_for_the_other_file(path)
     try:
-        told = _provenance(path)
-        return pd.read_parquet(path), told
+        provenance = _provenance(path)
+        return pd.read_parquet(path), provenance
     except FileNotFoundError as error:
         wrong = f"{error.filename} is missing"
     except OSError as error:
@@ -237,13 +237,13 @@ def provenance_of(record: str) -> dict[str, Any]:
 def _provenance(path: Path) -> dict[str, Any]:
     """The provenance of the rows at `path`, verified by checksums and names."""
     file = path.with_suffix(".json")
-    told = read_sealed(file)
-    before = told.pop("before", None) or {}
+    provenance = read_sealed(file)
+    before = provenance.pop("before", None) or {}
     checksum = hashlib.sha256(content(path)).hexdigest()
-    made = next((each for each in (told, before) if each.get("sha256") == checksum), None)
+    made = next((each for each in (provenance, before) if each.get("sha256") == checksum), None)
     if made is None:
         raise ValueError(f"{path} is not what {file.name} says that it is")
-    if missing := _TOLD - made.keys():
+    if missing := _REQUIRED - made.keys():
         raise ValueError(f"{file} is damaged: it does not say {', '.join(sorted(missing))}")
     if (made["notebook"], made["run"]) != (path.parent.name, path.stem):
         raise ValueError(f"{path} is a copy: it is the record of {made['notebook']}/{made['run']}")
@@ -281,7 +281,7 @@ def completed(rows: pd.DataFrame, columns: Iterable[Any], parameters: Mapping[st
     return rows.assign(**{name: value for name, value in given.items() if isinstance(value, str | int)})
 
 
-def told_apart(rows: pd.DataFrame, parameters: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
+def distinguished(rows: pd.DataFrame, parameters: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
     """The rows of several records, whose column `setting` also names parameters that distinguish runs."""
     if "setting" not in rows:
         return rows

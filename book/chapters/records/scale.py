@@ -25,7 +25,8 @@ def share_of_scale(here: pd.DataFrame, table: str) -> list[str]:
     """The share of the original's scale for each of our numbers: "steps 2.5 %, data 40 %"."""
     scales = paper_scales()
     scales = scales[scales["table"].eq(table.removesuffix(", BLEU"))]  # of the same runs as the table before
-    told = {name: runs.provenance_of(name) for name in here["record"].unique()} if "record" in here else {}
+    names = here["record"].unique() if "record" in here else ()
+    made = {name: runs.provenance_of(name) for name in names}
     texts = []
     row: Any
     for row in here.itertuples():
@@ -33,17 +34,17 @@ def share_of_scale(here: pd.DataFrame, table: str) -> list[str]:
         found = {
             each["what"]: ours / each["value"]
             for each in of_task.to_dict("records")
-            if (ours := _ours(each["parameter"], row, told.get(getattr(row, "record", None), {})))
+            if (ours := _ours(each["parameter"], row, made.get(getattr(row, "record", None), {})))
         }
         texts.append(", ".join(f"{what} {_percent(share)}" for what, share in found.items()))
     return texts
 
 
-def _ours(parameter: str, row: Any, told: Mapping[str, Any]) -> float | None:
+def _ours(parameter: str, row: Any, provenance: Mapping[str, Any]) -> float | None:
     """Our value of a parameter (the length of a list), or None; default steps are those of the training."""
-    value = told.get("parameters", {}).get(parameter)
+    value = provenance.get("parameters", {}).get(parameter)
     if parameter == "steps" and not value:
-        value = told.get("training", {}).get(getattr(row, "run", ""), {}).get("steps")
+        value = provenance.get("training", {}).get(getattr(row, "run", ""), {}).get("steps")
     return len(value) if isinstance(value, list) else value
 
 

@@ -6,8 +6,6 @@ means over several translators.
 
 from __future__ import annotations
 
-from typing import Any
-
 import pandas as pd
 
 from attnlib.generators.translation import lexicon
@@ -22,7 +20,7 @@ from book.chapters.classification.tables import (
     over_models,
 )
 from book.chapters.records import in_words, one_number, paper_figures
-from book.chapters.telling import tell, tell_in_words
+from book.chapters.telling import side_clause, tell, tell_in_words
 from book.chapters.this_run import if_learned
 from book.chapters.translation.claims import LEARNED, THEIRS
 from book.chapters.translation.tables import TranslationResults
@@ -73,7 +71,9 @@ def tell_alignment(invented: pd.DataFrame) -> None:
     tell_in_words({"minute right": one_number(invented, metric="xi*")}, unit="%", digits=1)
     errors = {score: one_number(invented, metric=f"{score}: AER") for score in scores.values()}
     tell_in_words(errors, "minute AER, {}", digits=3)
-    tell({"single words align": error_clause(errors["beta_px"], errors["alpha"])})
+    ours, attention = errors["beta_px"], errors["alpha"]
+    words = [f"aligns {how} attention" for how in ("better than", "about as well as", "worse than")]
+    tell({"single words align": side_clause(ours, *words, bound=attention, lacking="was not run")})
     tell({"conjunction": " ".join(lexicon().joiner.target)})
 
 
@@ -110,15 +110,4 @@ def lead_clause(stages: pd.DataFrame) -> str:
         f"the lead is largest at step {ahead.name}, where relevance agrees with KTIW for "
         f"{100 * ahead['A(beta_t, beta_uf)']:.0f} % of the target tokens and attention for "
         f"{100 * ahead['A(alpha_t, beta_uf)']:.0f} %"
-    )
-
-
-def error_clause(ours: Any, other: Any) -> str:
-    """Say how one score aligns compared with attention, by the intervals of their alignment error rates."""
-    if ours is None or other is None:
-        return "was not run"
-    if ours["high"] < other["low"]:
-        return "aligns better than attention"
-    return (
-        "aligns worse than attention" if ours["low"] > other["high"] else "aligns about as well as attention"
     )

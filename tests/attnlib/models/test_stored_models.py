@@ -235,7 +235,7 @@ def test_a_chapter_stores_what_it_trained(tmp_path, monkeypatch):
     found = stored_model("rasp_languages", "hist", tmp_path)
     tests = p.tests(p.runs()[0].language)
     assert data_of(found.tests) == data_of(tests)
-    assert found.provenance["parameters"] == p.told
+    assert found.provenance["parameters"] == p.recorded_parameters
     assert replace(found, name="other").tests is not None
 
 

@@ -21,7 +21,6 @@ from book.chapters.attribution_benchmark.claims import (
     recorded_outcomes,
 )
 from book.chapters.attribution_benchmark.measures import ASKED
-from book.chapters.attribution_benchmark.settings import SETTINGS
 from book.chapters.attribution_benchmark.tables import (
     ALL,
     FAITHFULNESS,
@@ -240,18 +239,6 @@ def test_a_record_has_both_intervals_and_says_over_what():
     assert over["value"] == of_these["value"] and over["high"] > of_these["high"]
     one, model = (found.loc[(run, "plausibility: rollout")] for run in ("7", "7, seed 2"))
     assert (one["over"], one["n"], model["over"], model["n"]) == ("models and questions", 3, "questions", 4)
-
-
-def test_a_record_that_does_not_say_over_what_is_read_by_its_settings():
-    table = invented(np.random.default_rng(0), {"rollout": 0.6, "also": 0.5})
-    table["setting"] = table["setting"].map(dict(enumerate(SETTINGS)))
-    given = answers(table, list(SETTINGS))
-    older = recorded(given)[lambda rows: rows["run"].isin({*SETTINGS, ALL})].drop(columns="over")
-    (ranking,) = of_record(older)[1].values()
-    columns = ["method", "value", "low", "high", "rank_low", "rank_high", "settings"]
-    pd.testing.assert_frame_equal(
-        ranking[columns], given.rankings["plausibility"][columns], check_exact=False
-    )
 
 
 def test_the_first_is_ahead_where_it_is_so_by_more_than_chance():

@@ -179,6 +179,6 @@ def test_the_chapter_asks_the_tasks_that_it_is_told_to(monkeypatch) -> None:
     )
     p = smallest("attribution_benchmark", whole_answers=["walks"], seeds=2)
     assert len(p.hop_rows(progress=False)) == 2 and asked == [("walks", 0), ("walks", 1)]
-    assert "whole-answers" in p.label and "whole_answers" in p.told
+    assert "whole-answers" in p.label and "whole_answers" in p.recorded_parameters
     without = smallest("attribution_benchmark")
-    assert without.hop_rows().empty and "whole_answers" not in without.told
+    assert without.hop_rows().empty and "whole_answers" not in without.recorded_parameters

@@ -22,7 +22,7 @@ from book.chapters.attribution_benchmark.single_head import (
 from book.chapters.translation.measures import gradient_influence
 
 BOS, EOS, UNKNOWN = 1, 2, 3
-RAW, GRADIENT, BLANK_OUT = SINGLE_HEAD
+RAW, GRADIENT, OCCLUSION = SINGLE_HEAD
 
 
 def close(found, expected):
@@ -123,7 +123,7 @@ def test_raw_attention_is_that_of_the_head_at_the_query(documents):
 def test_blank_out_puts_the_unknown_word_into_each_place(documents, sentences):
     for model, ids in ((documents, [BOS, 7, 8, EOS]), (sentences, [BOS, 7, 8, EOS, 20 + 9])):
         ids = torch.tensor(ids)
-        found = attributions(model, ids, {BLANK_OUT: SINGLE_HEAD[BLANK_OUT]}, target=1, foil=0)[BLANK_OUT]
+        found = attributions(model, ids, {OCCLUSION: SINGLE_HEAD[OCCLUSION]}, target=1, foil=0)[OCCLUSION]
         for place in range(len(ids)):
             blanked = ids.clone()
             blanked[place] = UNKNOWN
@@ -136,7 +136,7 @@ def test_a_zero_vector_says_nothing_to_a_copier(copies):
     one = ReadCopies(copies, 3)
     assert one.unknown == 12 and not one.embedding.weight[12].any()
     ids = torch.tensor([4, 0, 7, 10])
-    found = attributions(one, ids, {BLANK_OUT: SINGLE_HEAD[BLANK_OUT]}, target=4)[BLANK_OUT]
+    found = attributions(one, ids, {OCCLUSION: SINGLE_HEAD[OCCLUSION]}, target=4)[OCCLUSION]
     other = ids.clone()
     other[1] = 12
     scores = one(torch.stack([ids, other])).logits[:, -1].log_softmax(-1)[:, 4]

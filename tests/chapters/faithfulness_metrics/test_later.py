@@ -28,11 +28,11 @@ chapter = partial(smallest, NAME, settings=["hist, compiled"])
 def test_every_run_has_its_record_and_those_of_before_ask_what_they_did(which):
     changes = {} if which == "itself" else profile(NAME, which)
     p = FaithfulnessMetrics.checked(defaults_of(NAME) | changes | {"device": "auto"})
-    name = _file_name(p.label, p.told)
+    name = _file_name(p.label, p.recorded_parameters)
     assert (RECORDED / NAME / f"{name}.parquet").is_file()
     later = {*LATER, LEARNED}
     assert later <= {*p.measures} if which == "more" else p.measures == [*ASKED] and not later & {*ASKED}
-    assert "parts" in chapter(parts=["apart"]).told
+    assert "parts" in chapter(parts=["apart"]).recorded_parameters
 
 
 def test_weights_are_learned_from_the_other_half():

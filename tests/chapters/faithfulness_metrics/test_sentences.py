@@ -6,18 +6,9 @@ import pytest
 
 from book.chapters.faithfulness_metrics import sentences
 from book.chapters.faithfulness_metrics.figures import kept
-from book.chapters.faithfulness_metrics.sentences import gains_clause, truth_clause
+from book.chapters.faithfulness_metrics.sentences import gains_clause
 from book.chapters.faithfulness_metrics.tables import Kept, of_record
 from book.chapters.records.runs import table_of
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "said"),
-    [(0.4, 0.7, "speaks against"), (0, 0.05, "is passed by"), (0.02, 0.2, "is undecided for")],
-)
-def test_what_the_share_above_ground_truth_says_follows_its_interval(low, high, said):
-    assert truth_clause({"low": low, "high": high}) == f"{said} the standard metric"
-    assert truth_clause(None) == "was not run"
 
 
 def test_only_significant_gains_are_listed():

@@ -539,6 +539,7 @@ def masking(lead: Sequence[float], other: str = MEASURES[1]) -> Rows:
             "run": setting,
             "metric": f"faithfulness: {method}",
             **estimate(value, 0.0, 3),
+            "over": "questions",
             "seeds": 3,
             "record": "a",
         }

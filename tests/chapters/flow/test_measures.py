@@ -15,12 +15,12 @@ from book.chapters.flow.agreement import Sentence, SentenceTask, templates, voca
 from book.chapters.flow.figures import sentence_map
 from book.chapters.flow.measures import (
     ANY_QUERY,
-    BLANK_OUT,
     DENSE,
     EARLIER,
     FLOW,
     GRADIENT,
     LAST_CLASS,
+    OCCLUSION,
     OVER_NULL,
     RAW,
     ROLLOUT,
@@ -29,9 +29,9 @@ from book.chapters.flow.measures import (
     WITH_CLS,
     WORDS,
     agreement_rows,
-    blanked,
     dense_rank_correlation,
     gradient_size,
+    occluded,
     subject_rows,
 )
 
@@ -86,7 +86,7 @@ def test_correlations_are_scipys_of_scores_made_one_by_one(causal):
         for layer in range(3):
             scores = {RAW: heads[layer, query], ROLLOUT: rolled[layer, query]}
             for way, score in scores.items():
-                for relevance, wanted in ((BLANK_OUT, changes), (GRADIENT, slopes)):
+                for relevance, wanted in ((OCCLUSION, changes), (GRADIENT, slopes)):
                     for items, start in ((WORDS, 1), (WITH_CLS, 0)):
                         expected = stats.spearmanr(score[start:], np.asarray(wanted)[start:]).statistic
                         where = {"way": way, "relevance": relevance, "items": items}
@@ -112,10 +112,10 @@ def test_words_that_are_unknown_already_are_left_out():
     ids = TASK.batch([Sentence(words, 1)]).input_ids
     with torch.no_grad():
         attention = transformer()(ids, output_attentions=True).attentions[0, 2].mean(0)[0]
-    relevance = blanked(transformer(), ids, 0, torch.tensor([1]), TASK.vocabulary.ids["<unk>"])[0]
+    relevance = occluded(transformer(), ids, 0, torch.tensor([1]), TASK.vocabulary.ids["<unk>"])[0]
     kept = [1, 3, 4, 5]
     expected = stats.spearmanr(attention[kept], relevance[kept]).statistic
-    assert value(rows, way=RAW, layer=3, relevance=BLANK_OUT, items=WORDS) == pytest.approx(expected)
+    assert value(rows, way=RAW, layer=3, relevance=OCCLUSION, items=WORDS) == pytest.approx(expected)
 
 
 def test_over_null_divides_by_the_receptive_field_and_needs_a_model_that_looks_back():
@@ -203,7 +203,7 @@ class Finds(nn.Module):
 def test_a_model_that_looks_at_the_subject_names_it_in_every_way():
     sentence = Sentence(("the", "doors", "near", "the", "table"), 1, 1, 1)
     rows = subject_rows(Finds(TASK.vocabulary.ids["doors"]), TASK, [sentence])
-    assert set(rows["way"]) == {RAW, ROLLOUT, FLOW, EARLIER, BLANK_OUT, GRADIENT}
+    assert set(rows["way"]) == {RAW, ROLLOUT, FLOW, EARLIER, OCCLUSION, GRADIENT}
     assert rows[rows["way"] != EARLIER]["found"].all()
     assert not rows[rows["way"] == EARLIER]["found"].any()
     assert (rows["chance"] == 1 / 5).all()
@@ -214,7 +214,7 @@ def test_a_model_that_looks_at_the_subject_names_it_in_every_way():
 def test_one_sentence_in_all_ways():
     ways, rows, predicted = sentence_map(transformer(), TASK, FOUND[0])
     assert ways[:4] == ["raw attention 1", "raw attention 2", "raw attention 3", "rollout 1"]
-    assert ways[-2:] == [BLANK_OUT, GRADIENT]
+    assert ways[-2:] == [OCCLUSION, GRADIENT]
     assert rows.shape == (11, len(FOUND[0].words) + 1)
     assert (rows.amax(1) == 1).all()
     batch = TASK.batch([FOUND[0]])

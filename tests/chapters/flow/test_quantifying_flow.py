@@ -12,7 +12,7 @@ from attnlib.generators.tokenizer import char_tokenizer
 from attnlib.models.pretrained import ModelUnavailable
 from attnlib.stats import corrected
 from book.chapters.flow import QuantifyingFlow, sentences, tables
-from book.chapters.flow.measures import BLANK_OUT, FLOW, GRADIENT, RAW, ROLLOUT, WORDS
+from book.chapters.flow.measures import FLOW, GRADIENT, OCCLUSION, RAW, ROLLOUT, WORDS
 from book.chapters.flow.quantifying_flow import FlowRun
 from book.chapters.records import paper_figures
 from book.chapters.refusals import ParameterError
@@ -102,7 +102,7 @@ def rows_of(values, seed=0, **about):
         for layer, each in enumerate(layers, 1)
     ]
     model = {"data": "templates", "causal": False, "untrained": False, "seed": seed}
-    return pd.concat(parts).assign(**model, relevance=BLANK_OUT, items=WORDS, **about)
+    return pd.concat(parts).assign(**model, relevance=OCCLUSION, items=WORDS, **about)
 
 
 RNG = np.random.default_rng(0)
@@ -136,7 +136,7 @@ def test_a_claim_goes_by_the_mean_over_layers_corrected_for_the_corpora():
         for seed, value in enumerate(values)
     ]
     about = {"metric": tables.ADVANTAGE, "tested on": "", "slip": ""}
-    recorded = pd.concat(rows).assign(**about).reindex(columns=tables.RECORDED)
+    recorded = pd.concat(rows).assign(**about).reindex(columns=tables.RECORD_COLUMNS)
     recorded.loc[recorded["layer"] == 1, "value"] = -9.0  # the claim begins with the second
     found = tables.over_layers(recorded).query("way == @ROLLOUT").set_index("data")
     assert found["value"].tolist() == pytest.approx([0.21, 0.02, 0.01 / 3])
@@ -172,7 +172,7 @@ def test_where_rollout_is_ahead_is_said_as_it_is(above, below, said):
 def test_without_models_of_templates_no_share_of_subjects_is_said(monkeypatch):
     told = {}
     monkeypatch.setattr(myst_nb, "glue", lambda name, value, display: told.update({name: value}))
-    named = pd.DataFrame({"way": [BLANK_OUT, GRADIENT], "layer": 0, "value": [0.94, 0.5]})
+    named = pd.DataFrame({"way": [OCCLUSION, GRADIENT], "layer": 0, "value": [0.94, 0.5]})
     sentences.tell_subject(named, 0.9)
     assert told["subject first"].endswith("first in 94 % of the sentences, and the gradient in 50 %")
     sentences.tell_subject(named[:0], 0.9)
@@ -214,7 +214,7 @@ def test_means_have_a_spread_and_seeds_an_interval_of_their_own():
 
 
 def test_no_interval_of_a_share_ends_above_1():
-    same = dict.fromkeys(tables.RECORDED, "") | {"n": 500, "spread": 0.1}
+    same = dict.fromkeys(tables.RECORD_COLUMNS, "") | {"n": 500, "spread": 0.1}
     rows = pd.DataFrame(same | {"seed": [0, 1, 2], "value": [0.97, 0.99, 1.0]})
     highest = {
         metric: tables.of_record(rows.assign(metric=metric), metric)["high"].item()
@@ -254,7 +254,7 @@ def test_a_record_names_every_number_once():
     ).assign(value=0.9, low=0.8, high=1.0, n=40)
     slips = tables.of_slips(rows_of(BETTER, slip="none"))
     found = tables.to_record(tables.by_layer(rows), subjects, tables.advantages(rows), accuracy, slips)
-    assert list(found) == tables.RECORDED
+    assert list(found) == tables.RECORD_COLUMNS
     assert not found.duplicated([*tables.MODEL, "metric", *tables.SETTINGS]).any()
     assert set(found["metric"]) == {
         *(tables.AGREEMENT, tables.ADVANTAGE, tables.SUBJECT, tables.ACCURACY, tables.SLIP),
@@ -265,7 +265,7 @@ def test_a_record_names_every_number_once():
 
 
 def test_the_record_with_the_most_models_is_shown():
-    rows = pd.DataFrame(columns=["record", *tables.RECORDED])
+    rows = pd.DataFrame(columns=["record", *tables.RECORD_COLUMNS])
     assert tables.recorded(rows).empty
     made = [dict(zip(tables.MODEL, ["templates", False, False, seed], strict=True)) for seed in (0, 0, 1)]
     made = [
@@ -312,7 +312,7 @@ def test_a_classifier_of_the_readers_is_explained_beside_ours(reviews, monkeypat
     task = p.task(p.runs()[-1])
     batch = task.batch(p.shown(p.runs()[-1])[:3])
     assert task.known(batch).sum(1).tolist() == [task.length(each) - 1 for each in p.shown(p.runs()[-1])[:3]]
-    assert task.blank == task.tokenizer.mask_token_id
+    assert task.replacement == task.tokenizer.mask_token_id
 
 
 def test_a_classifier_that_is_not_there_is_an_error_with_advice(reviews):

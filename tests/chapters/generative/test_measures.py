@@ -151,7 +151,7 @@ def test_only_right_answers_count(tiny, monkeypatch):
         return found, logits
 
     monkeypatch.setattr(module, "one_pass", one_pass)
-    run = needle_ranks(tiny, samples, ["rollout", "blank-out"], blank_out_items=1)
+    run = needle_ranks(tiny, samples, ["rollout", "blank-out"], occlusion_items=1)
     assert run.items["answered"].tolist() == [True, False, True, True]
     assert sorted(run.ranks.query("method == 'rollout'")["item"]) == [0, 2, 3]
     assert len(run.ranks.query("method == 'blank-out'")) == 1

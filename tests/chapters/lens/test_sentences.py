@@ -6,20 +6,7 @@ import pytest
 
 from book.chapters.lens import sentences
 from book.chapters.lens.measures import REFERENCE
-from book.chapters.lens.sentences import difference_clause, more_clause, sampling_clause, uniform_clause
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "said", "by"),
-    [
-        (0.1, 0.3, "as the repository says", "20 points more"),
-        (-0.3, -0.1, "the opposite of what the repository says", "20 points less"),
-        (-0.1, 0.1, "not significant", "neither significantly more nor less"),
-    ],
-)
-def test_a_difference_is_said_by_its_interval(low, high, said, by):
-    difference = pd.Series({"value": (low + high) / 2, "low": low, "high": high})
-    assert difference_clause(difference) == said and more_clause(difference) == by
+from book.chapters.lens.sentences import sampling_clause, uniform_clause
 
 
 @pytest.mark.parametrize(("share", "said"), [(0.7, "more"), (0.5, "no more")])

@@ -32,7 +32,7 @@ def found() -> dict[str, str]:
     significant = pairs[pairs["p_holm"] < 0.05].groupby("truth").size()
     firsts = tables.by_truth(rows).query("rank == 1").set_index("truth")
     raw, mean, _, _, absolute, counting, rotated, _, replaced, by_reads, log_p, order, *_ = answers
-    both = tables.beside_trained(trained, rows, tables.plain())
+    both = tables.beside_trained(trained, rows, tables.trained(tables.PLAIN))
     reads = both[both["truth"] == "reads"].set_index(["weights", "method"])["value"]
     few = tables.pairs_over_settings()
     size = predictions.TWICE.answer(tables.trained(tables.TWICE_THE_SIZE), trained)

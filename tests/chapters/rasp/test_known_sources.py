@@ -12,15 +12,15 @@ from attnlib.models.compiled import compiled
 from attnlib.rollout import attention_flow, rollout, rollout_of
 from attnlib.stats import summarise
 from book.chapters.rasp.measures import (
+    BIDIRECTIONAL,
     EVERY_TOKEN,
     OTHER_SYMBOLS,
     REPLACED,
-    TWO_SIDED,
     exactness,
     source_rows,
     sources_found,
 )
-from book.chapters.rasp.tables import RECORDED, exact_rows
+from book.chapters.rasp.tables import RECORD_COLUMNS, exact_rows
 
 NAMES = ("reverse", "sort", "hist")
 ROLLOUT = {"rollout": METHODS["rollout"]}
@@ -97,7 +97,7 @@ def test_the_known_answer_table_of_reverse(models):
         "gradient x embedding": (1, 1),
         "blank-out": (None, None),  # next to nothing: only where a repeated symbol hides that all move
     }
-    assert set(expected) > set(TWO_SIDED)
+    assert set(expected) > set(BIDIRECTIONAL)
     methods = {name: METHODS[name] for name in expected}
     rows = source_rows(models["reverse"].model, batches_of(models["reverse"]), (1, 0), methods)
     table = summarise(rows, ["among", "method"], "found", unit="sample")
@@ -162,11 +162,11 @@ def test_exact_models_are_exact_and_their_numbers_are_rows_of_a_record(models):
     assert (built["right"] == built["asked"]).all() and built["asked"].max() <= 9
     assert built["apart"].max() < 1e-4
     found = sources_found(exact[:1], 2, length=5)
-    assert {REPLACED, *TWO_SIDED} == set(found["method"]) and found["query"].max() == 5
+    assert {REPLACED, *BIDIRECTIONAL} == set(found["method"]) and found["query"].max() == 5
     assert found[found["method"] == REPLACED]["found"].mean() > 0.8  # not the middle one, its own source
     sources = summarise(found, ["run", "among", "method"], "found", unit="sample", beside=["chance"])
     rows = exact_rows(exact, built, sources)
-    assert list(rows) == [*RECORDED, "task", "supervised", "seed", "setting"]
+    assert list(rows) == [*RECORD_COLUMNS, "task", "supervised", "seed", "setting"]
     assert rows["value"].notna().all() and not rows.duplicated(["run", "metric"]).any()
     assert (rows.loc[rows["metric"] == "accuracy, compiled", "value"] == 1).all()
     assert set(rows["setting"]) == {"compiled, BOS, 10 symbols, length up to 9"}

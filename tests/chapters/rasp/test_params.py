@@ -148,7 +148,7 @@ def test_a_chapter_trains_all_its_runs_and_records_what_was_found(tmp_path, monk
     path = p.record(rows)
     assert path.parent == tmp_path / "rasp_languages" and path.stem.startswith("sort-")
     provenance = json.loads(path.with_suffix(".json").read_text())
-    assert provenance["parameters"] == p.told and provenance["device"] == "CPU"
+    assert provenance["parameters"] == p.recorded_parameters and provenance["device"] == "CPU"
     done = [found.history for found in p.trained.values()]
     assert provenance["steps"] == sum(each.steps for each in done) == 2 * p.steps
     again = small()

@@ -17,8 +17,8 @@ from attnlib.models.compiled import compiled
 from attnlib.stats import over_seeds, summarise, table_over_seeds
 from book.chapters.rasp import RaspLanguages
 from book.chapters.rasp.measures import (
-    EVEN,
     THE_PROGRAMS,
+    UNIFORM,
     best_pairs,
     head_of,
     match_program,
@@ -168,7 +168,7 @@ def test_scores_are_those_of_the_model_where_nothing_is_replaced(batches):
         for batch in batches
     ]
     for even in (False, True):
-        found = scores_with_program(model, nothing, {(0, 0): (1, 1)}, even=even)
+        found = scores_with_program(model, nothing, {(0, 0): (1, 1)}, uniform=even)
         pd.testing.assert_frame_equal(found, plain)
 
 
@@ -182,7 +182,7 @@ def test_what_is_put_in_place_is_the_programs_row_or_an_even_one(batches):
         replace(batch, target_attention={(1, 0): each}) for batch, each in zip(batches, first, strict=True)
     ]
     for even, asked in product((False, True), (batches, to_one)):
-        found = scores_with_program(model, asked, pairs, even=even)
+        found = scores_with_program(model, asked, pairs, uniform=even)
         losses = []
         for batch, every in zip(asked, real, strict=True):
             rows = (every if even else batch.target_attention[1, 0]).float()
@@ -191,7 +191,7 @@ def test_what_is_put_in_place_is_the_programs_row_or_an_even_one(batches):
             losses.append(sample_scores(model, [batch])["loss"])
             attention.attend = own
         np.testing.assert_allclose(found["loss"], pd.concat(losses), rtol=1e-5)
-    assert {THE_PROGRAMS, EVEN} == set(match_program(model, batches, batches).scores["attention"])
+    assert {THE_PROGRAMS, UNIFORM} == set(match_program(model, batches, batches).scores["attention"])
 
 
 # ---- over seeds, and in the chapter -----------------------------------------------------------------------
@@ -269,5 +269,5 @@ def test_what_supervision_changes_is_said_for_either_sign(gain, said):
         for seed in range(3)
         for supervised, value in ((False, 0.9), (True, 0.9 + gain + noise[seed]))
     ]
-    (row,) = gained_by_supervision(pd.DataFrame(rows)).itertuples()
-    assert row.value == pytest.approx(gain) and change_clause(row) == said
+    (row,) = gained_by_supervision(pd.DataFrame(rows)).to_dict("records")
+    assert row["value"] == pytest.approx(gain) and change_clause(row) == said

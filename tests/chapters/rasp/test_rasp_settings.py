@@ -67,7 +67,8 @@ def test_precision_is_the_readers_and_named_where_it_is_not_single():
     plain, half = chapter(), chapter(precision="bf16")
     assert [p.plan(p.runs()[0]).precision for p in (plain, half)] == ["float32", "bf16"]
     assert ["bf16" in p.run_table()["setting"][0] for p in (plain, half)] == [False, True]
-    assert half.told == plain.told | {"precision": "bf16"} and "precision" not in plain.told
+    before = plain.recorded_parameters
+    assert half.recorded_parameters == before | {"precision": "bf16"} and "precision" not in before
 
 
 def test_ablations_take_from_the_size_the_program_calls_for():
@@ -261,22 +262,11 @@ def test_ablations_stand_beside_the_full_size_and_the_papers():
         [recorded(), recorded(**wide), recorded(width=256, value=0.1), recorded(task="sort", value=0.8)]
     )
     models = rasp_tables.trained_models(rasp_tables.of_scale(rows, width=64, length=30))
-    assert rasp_tables.table_of_ablations(models).to_dict("list") == {
-        "language": ["hist2", "hist2"],
-        "by": ["here", "paper"],
-        "full size": ["90.0 [no interval; n = 1]", "99 (unverified)"],
-        "one layer fewer, twice as wide": ["40.0 [no interval; n = 1]", "83.5 (unverified)"],
-        "seeds": ["1", ""],
-    }
-
-
-def test_what_cannot_be_taken_away_is_told_from_what_was_not_run():
-    fewer = [recorded(task=task, ablation="one layer fewer") for task in ("hist2", "dyck2_ptf")]
-    rows = [recorded(task="dyck2_ptf"), recorded(ablation="one head fewer"), *fewer]
-    table = rasp_tables.table_of_ablations(rasp_tables.trained_models(pd.DataFrame(rows)))
-    here = table[table["by"] == "here"].set_index("language")
-    assert here.loc["dyck2_ptf", "one head fewer"] == "-"  # it has one
-    assert here.loc["hist2", "full size"] == "not run"
+    beside = rasp_tables.beside_table_2(models)
+    assert beside[["task", "size", "value", "n"]].to_numpy().tolist() == [
+        ["hist2", "full size", 0.9, 1],
+        ["hist2", "one layer fewer, twice as wide", 0.4, 1],
+    ]
 
 
 def test_a_size_that_is_neither_full_nor_a_papers_ablation_stands_beside_neither():
@@ -288,7 +278,6 @@ def test_a_size_that_is_neither_full_nor_a_papers_ablation_stands_beside_neither
         ["hist2", "full size"],
         ["hist2", "one head fewer"],
     ]
-    assert set(rasp_tables.table_of_ablations(models)["language"]) == {"hist2"}
 
 
 def test_of_one_alphabet_languages_that_bring_their_own_are_left_in():
@@ -338,12 +327,10 @@ def test_agreement_with_programs_over_records():
         for seed in (0, 1)
     ]
     rows += [recorded(run="dyck", record="b", task="dyck1_ptf", metric="agreement with sort", uniform=0.1)]
-    table = rasp_tables.table_of_programs(rasp_tables.of_programs(pd.DataFrame(rows)))
-    assert table["seeds"].tolist() == ["2"]
+    means = rasp_tables.of_programs(pd.DataFrame(rows))
+    assert means["value"].round(9).tolist() == [0.6, 0.35, 0.5, 0.3, 0.9, 0.8, 0.1]
+    assert set(means["language"]) == {"hist2"} and set(means["n"]) == {2}
     assert rasp_tables.of_programs(pd.DataFrame(rows[-1:])).empty
-    values = table.drop(columns=["language", "supervised", "seeds"]).iloc[0].str.split(" ").str[0]
-    assert values.astype(float).tolist() == [60, 35, 50, 30, 90, 80, 10]
-    assert table["language"].tolist() == ["hist2"]
 
 
 def test_training_sequences_are_those_that_the_model_was_trained_on(monkeypatch):

@@ -5,26 +5,12 @@ import pytest
 
 from book.chapters.reasoning.attention_intervention_sentences import rankings_clause
 from book.chapters.reasoning.sentences import (
-    effect_clause,
     in_a_row,
     most_clause,
     places_clause,
     signs_clause,
     solved_clause,
 )
-
-
-@pytest.mark.parametrize(
-    ("after", "said"),
-    [
-        ((0.3, 0.4), "raises accuracy"),
-        ((0.0, 0.05), "lowers accuracy"),
-        ((0.15, 0.4), "does not change accuracy significantly"),
-    ],
-)
-def test_an_effect_is_said_by_its_intervals(after, said):
-    rows = [pd.Series(dict(zip(("low", "high"), ends, strict=True))) for ends in ((0.1, 0.2), after)]
-    assert effect_clause(*rows) == said and effect_clause(rows[0], None) == "(not run)"
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,8 @@ def test_bleu_of_training_sentences_and_by_kendall_joins_what_is_recorded_anyway
     monkeypatch.setattr(measures, "bleu", bleu)
     usual, rows = rows_of()
     p, more = rows_of(every_bleu=True)
-    assert "every_bleu" in p.told and "every_bleu" not in usual.told  # records of before keep their names
+    assert "every_bleu" in p.recorded_parameters
+    assert "every_bleu" not in usual.recorded_parameters  # records of before keep their names
     ways = {tuple(way) for way in more[KEYS].drop_duplicates().values.tolist()}
     before = {tuple(way) for way in rows[KEYS].drop_duplicates().values.tolist()}
     assert {way[:2] for way in before if way[-1] == "BLEU"} == {("top match", "test")}

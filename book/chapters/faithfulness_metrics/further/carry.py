@@ -35,7 +35,7 @@ from book.chapters.faithfulness_metrics.perturbation import Case
 from book.chapters.faithfulness_metrics.predictions import EXPECTED, RECORDED_SETTINGS
 
 LIKE, NEAR, OTHER = "the like", "in distribution", "another seed"
-EVEN, LEADER = "mean attention", "AttnLRP"
+MEAN, LEADER = "mean attention", "AttnLRP"
 
 NAMES = {
     LIKE: "weights learned: longer inputs",
@@ -49,7 +49,7 @@ ASKED = tuple(name for name in RECORDED_SETTINGS if "compiled" not in name and n
 PREDICTED = (
     Prediction(
         "Weights that were learned in distribution find the sources of longer inputs better than even ones",
-        by_measure(PLAUSIBILITY, NEAR, EVEN),
+        by_measure(PLAUSIBILITY, NEAR, MEAN),
     ),
     Prediction(
         "Those that were learned from the like find them better", by_measure(PLAUSIBILITY, LIKE, NEAR)
@@ -85,7 +85,7 @@ def rated(p: Any) -> list[Rated]:
         for (seed, own), other in zip(learned.items(), others, strict=True):
             if other is own or len(far := kinds[seed][1]) < FEWEST:
                 continue
-            methods: dict[str, str | Method] = {NEAR: own, OTHER: other, EVEN: EVEN, LEADER: LEADER}
+            methods: dict[str, str | Method] = {NEAR: own, OTHER: other, MEAN: MEAN, LEADER: LEADER}
             model = made[seed][0].to(p.torch_device)
             scores = {LIKE: cross_fitted(model, far), **scored(model, far, methods).scores}
             case = Case(model, far, draws=p.draws, seed=seed)

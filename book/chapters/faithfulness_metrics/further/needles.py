@@ -70,9 +70,9 @@ PREDICTED = (
 """Written before the first run of this part."""
 
 
-def fact_questions(tokenizer: Any, seed: int = 0) -> Iterator[Question]:
+def fact_questions(tokenizer: Any) -> Iterator[Question]:
     """Questions about facts of one digit; counterfactuals are prompts of their own."""
-    generator, elsewhere = (NeedleGenerator(tokenizer, seed + more, FACTS, digits=1) for more in (0, 1))
+    generator, elsewhere = (NeedleGenerator(tokenizer, seed, FACTS, digits=1) for seed in (0, 1))
     drawn, others = (islice(each.generate_samples(), DRAWN) for each in (generator, elsewhere))
     return about_facts(generator, drawn, others=others)
 

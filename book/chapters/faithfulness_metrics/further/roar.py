@@ -25,7 +25,7 @@ References:
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -172,19 +172,19 @@ METRICS: dict[str, Protocol] = {
 """Name -> protocol; see the module."""
 
 
-def questions_of(p: Any, name: str, n: int = QUESTIONS) -> list[Question]:
+def questions_of(p: Any, name: str) -> list[Question]:
     """Questions about sequences of one length, the same for models of every seed."""
     chapter = SETTINGS[name].chapter(p)
     lang, length = chapter.lang(name.removesuffix(", supervised")), min(LENGTH, chapter.length)
-    drawn = lang.sequences(n, split="test", min_length=length, max_length=length)
-    return [*some(n, about_programs(lang, drawn, others=p.others))]
+    drawn = lang.sequences(QUESTIONS, split="test", min_length=length, max_length=length)
+    return [*some(QUESTIONS, about_programs(lang, drawn, others=p.others))]
 
 
-def rated(p: Any, names: Iterable[str] = ASKED, n: int = QUESTIONS) -> list[Rated]:
+def rated(p: Any) -> list[Rated]:
     """The numbers of `MEASURES` and of the ladder by the three metrics, for every model."""
     found = []
-    for name in names:
-        asked = questions_of(p, name, n)
+    for name in ASKED:
+        asked = questions_of(p, name)
         for seed in SETTINGS[name].seeds(p)[: p.seeds]:
             model, _ = SETTINGS[name].make(p, seed, others=p.others)
             whole = gathered(name, model, asked)

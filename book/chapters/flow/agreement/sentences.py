@@ -73,7 +73,7 @@ class SentenceTask:
     at_end: bool = False
 
     @property
-    def blank(self) -> int:
+    def replacement(self) -> int:
         """The id that replaces a word in occlusion."""
         return self.vocabulary.ids[UNK]
 
@@ -118,8 +118,8 @@ class SentenceTask:
         def at(step: int) -> Batch:
             batch = in_order(step)
             drawn = np.random.default_rng([seed, step, 1]).random(tuple(batch.input_ids.shape)) < unknown
-            blanked = torch.from_numpy(drawn) & self.words(batch)
-            batch.input_ids.masked_fill_(blanked, self.blank)
+            replaced = torch.from_numpy(drawn) & self.words(batch)
+            batch.input_ids.masked_fill_(replaced, self.replacement)
             return batch
 
         return at
@@ -130,7 +130,7 @@ class SentenceTask:
 
     def known(self, batch: Batch) -> Bool[Tensor, "batch token"]:
         """Which tokens are words in the vocabulary, which can be replaced by `<unk>`."""
-        return self.words(batch) & (batch.input_ids != self.blank)
+        return self.words(batch) & (batch.input_ids != self.replacement)
 
     def _encode(self, words: Sequence[str]) -> list[int]:
         known = self.vocabulary.ids

@@ -26,7 +26,7 @@ class TokenizedTask:
     at_end = False
 
     @property
-    def blank(self) -> int:
+    def replacement(self) -> int:
         """The id that replaces a token: that of the mask, or of the unknown token."""
         found = [self.tokenizer.mask_token_id, self.tokenizer.unk_token_id]
         ids = [each for each in found if each is not None]

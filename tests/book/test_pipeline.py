@@ -154,7 +154,7 @@ def make(project: Path, python: str = sys.executable) -> subprocess.CompletedPro
 
 def snakemake(project: Path, *arguments: str) -> str:
     """Snakemake called by hand; returns what it says."""
-    command = [sys.executable, "-m", "snakemake", "--nolock", "--config", "profile=smoke", *arguments]
+    command = [sys.executable, "-m", "snakemake", "--config", "profile=smoke", "--nolock", *arguments]
     done = subprocess.run(command, **inside(project), capture_output=True, text=True, check=True)
     return done.stdout + done.stderr
 

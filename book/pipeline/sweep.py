@@ -168,7 +168,8 @@ def recorded(sweep: Sweep) -> dict[str, Path]:
         for path in sorted(Path("results", sweep.chapter).glob("*.parquet")):
             told = read_sealed(path.with_suffix(".json"))["parameters"]
             kept = whole({key: value for key, value in told.items() if key in own})
-            found |= {name: path for name, each in asked.items() if each == kept is not None}
+            if kept is not None:
+                found |= {name: path for name, each in asked.items() if each == kept}
     return found
 
 

@@ -1,7 +1,7 @@
 """The one pipeline: notebook x profile -> executed notebook + results -> book.
 
 `make book` runs it; `snakemake --cores 2 build/quick/reproduced.txt` does the same by hand, and
-`make book FLAGS="--profile book/pipeline/slurm"` runs the chapters on a cluster. Sweeps are in the file that it includes.
+`make book FLAGS="--profile book/pipeline/slurm"` runs the chapters on a cluster.
 """
 
 import sys
@@ -9,7 +9,15 @@ from pathlib import Path
 
 sys.path.insert(0, workflow.basedir)
 
-from book.pipeline.reached import BESIDE, about_to_run, chapters_of, files_reached, needs, own_records
+from book.pipeline.reached import (
+    BESIDE,
+    about_to_run,
+    chapters_of,
+    files_reached,
+    needs,
+    own_records,
+    priority,
+)
 
 PROFILE = config.get("profile", "quick")
 # What a cluster's scheduler is told of a chapter: minutes, and megabytes. Those of smoke and quick are what they were
@@ -55,9 +63,29 @@ def code_of(notebook: str) -> list[str]:
     return files_reached(("book.pipeline.execute",), notebook)
 
 
+def laid_out(wildcards) -> str:
+    """The file of the parameters of a sweep's run; its folder is named after the chapter."""
+    return str(next(Path(f"build/sweeps/{wildcards.sweep}/parameters").glob(f"*/{wildcards.run}.yaml")))
+
+
+def swept(wildcards) -> str:
+    """The chapter of a sweep's run."""
+    return Path(laid_out(wildcards)).parent.name
+
+
+def recorded_in(wildcards) -> str:
+    """Where a sweep's run records: in `results/`, if the sweep says so."""
+    folder = config.get("results") or f"build/sweeps/{wildcards.sweep}/results/{wildcards.run}"
+    return f"{folder}/{swept(wildcards)}"
+
+
+EXECUTE = (
+    "{sys.executable:q} -m book.pipeline.execute {input.notebook:q} {output.notebook:q} "
+    "--parameters {input.parameters:q} --log {log:q} "
+)
 # The API pages are the docstrings of the package.
 PACKAGE = files("attnlib", ".py", *BESIDE)
-PIPELINE = files("book/pipeline", ".py", ".smk")
+PIPELINE = files("book/pipeline", ".py")
 PROSE = ["index.md", "_config.yml", "_toc.yml", *(path for path in files("book") if path not in PIPELINE)]
 
 
@@ -95,12 +123,33 @@ rule notebook:
         run="build/{profile}/runs/{notebook}.json",
     log:
         "build/{profile}/logs/{notebook}.txt",
+    priority: lambda wildcards: priority(wildcards.notebook, wildcards.profile)
     resources:
         mem_mb=megabytes,
         runtime=lambda wildcards: MINUTES[wildcards.profile],
     shell:
-        "{sys.executable:q} -m book.pipeline.execute {input.notebook:q} {output.notebook:q} "
-        "--parameters {input.parameters:q} --results {output.results:q} --run {output.run:q} --log {log:q}"
+        EXECUTE + "--results {output.results:q} --run {output.run:q}"
+
+
+rule sweep:
+    # A run of a sweep: a chapter with parameters that `book.pipeline.sweep` laid out.
+    input:
+        notebook=lambda wildcards: f"notebooks/{swept(wildcards)}.ipynb",
+        parameters=laid_out,
+        code=lambda wildcards: code_of(f"notebooks/{swept(wildcards)}.ipynb"),
+        environment="constraints.txt",
+    output:
+        notebook="build/sweeps/{sweep}/notebooks/{run}.ipynb",
+    log:
+        "build/sweeps/{sweep}/logs/{run}.txt",
+    params:
+        # No output: what a failed run has put there, Snakemake would remove, and its record took hours.
+        results=recorded_in,
+    resources:
+        mem_mb=config.get("megabytes", MEGABYTES["quick"]),
+        runtime=config.get("minutes", MINUTES["quick"]),
+    shell:
+        EXECUTE + "--results {params.results:q}"
 
 
 rule book:
@@ -120,9 +169,6 @@ rule book:
         "build/{profile}/logs/book.txt",
     shell:
         "{sys.executable:q} -m book.pipeline.stage build/{wildcards.profile} --log {log:q}"
-
-
-include: "book/pipeline/sweep.smk"
 
 
 onstart:

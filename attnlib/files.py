@@ -9,68 +9,24 @@ about the file's origin only if you trust the file's source.
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import hashlib
 import json
-import os
-import secrets
-import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import safetensors.torch
 import torch
-from safetensors import SafetensorError
 from torch import Tensor
 
 from attnlib.places import CheckpointError as CheckpointError
 from attnlib.places import cache_folder as cache_folder
 from attnlib.places import content
+from attnlib.places import replacing as replacing
+from attnlib.places import write_atomically as write_atomically
 
 FORMAT = 1
 """The version of the file format; increased when older files can no longer be read."""
-
-
-@contextlib.contextmanager
-def replacing(path: Path, size: int) -> Iterator[Path]:
-    """A temporary path to write to, which takes the place of `path` when the block ends without an error.
-
-    A reader of `path` sees the old file or the new one, never a part of one. The new file has the permissions
-    of the old one. If writing fails, the old file is unchanged, and a `CheckpointError` says that `size`
-    bytes were to be written.
-    """
-    temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        mode = stat.S_IMODE(path.stat().st_mode) if path.is_file() else None
-        if mode is not None:
-            temporary.touch(mode | stat.S_IWUSR)
-        yield temporary
-        with open(temporary, "r+b") as file:
-            os.fsync(file.fileno())  # before the move: a crash must not leave a name without its bytes
-        if mode is not None:
-            temporary.chmod(mode)
-        os.replace(temporary, path)
-    except (OSError, SafetensorError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or any(
-            f"os error {number}" in reason for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-        )
-        raise CheckpointError(
-            f"{path} could not be written ({reason}; {size:,} bytes). "
-            f"{'The previous version is intact. ' if os.path.isfile(path) else ''}"
-            f"{'Free some space' if full else 'Mend that'} and make the same call again."
-        ) from error
-    finally:
-        with contextlib.suppress(OSError):  # already moved if all went well; or the folder is not writable
-            temporary.unlink()
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write `data` to `path` as `replacing` does, with the same errors."""
-    with replacing(path, len(data)) as temporary:
-        temporary.write_bytes(data)
 
 
 def save_tensors(path: Path, tensors: dict[str, Tensor], header: dict[str, Any]) -> None:

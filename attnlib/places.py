@@ -6,6 +6,7 @@ import contextlib
 import errno
 import hashlib
 import os
+import secrets
 import shlex
 import stat
 import tempfile
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import platformdirs
+from safetensors import SafetensorError
 
 
 class CheckpointError(RuntimeError):
@@ -94,3 +96,43 @@ def check_regular_file(path: Path) -> None:
     kind = path.stat().st_mode
     if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):
         raise OSError(errno.EINVAL, "A pipe or a device, not a file", str(path))
+
+
+@contextlib.contextmanager
+def replacing(path: Path, size: int) -> Iterator[Path]:
+    """A temporary path to write to, which takes the place of `path` when the block ends without an error.
+
+    A reader of `path` sees the old file or the new one, never a part of one. The new file has the permissions
+    of the old one. If writing fails, the old file is unchanged, and a `CheckpointError` says that `size`
+    bytes were to be written.
+    """
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode) if path.is_file() else None
+        if mode is not None:
+            temporary.touch(mode | stat.S_IWUSR)
+        yield temporary
+        with open(temporary, "r+b") as file:
+            os.fsync(file.fileno())  # before the move: a crash must not leave a name without its bytes
+        if mode is not None:
+            temporary.chmod(mode)
+        os.replace(temporary, path)
+    except (OSError, SafetensorError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or any(
+            f"os error {number}" in reason for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        )
+        raise CheckpointError(
+            f"{path} could not be written ({reason}; {size:,} bytes). "
+            f"{'The previous version is intact. ' if os.path.isfile(path) else ''}"
+            f"{'Free some space' if full else 'Mend that'} and make the same call again."
+        ) from error
+    finally:
+        with contextlib.suppress(OSError):  # already moved if all went well; or the folder is not writable
+            temporary.unlink()
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write `data` to `path` as `replacing` does, with the same errors."""
+    with replacing(path, len(data)) as temporary:
+        temporary.write_bytes(data)

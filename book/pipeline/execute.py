@@ -21,18 +21,13 @@ from typing import Any
 
 import nbformat
 import papermill
-from jupyter_client.manager import AsyncKernelManager
 from nbclient.exceptions import DeadKernelError
 from nbformat.v4 import new_markdown_cell
-from papermill.engines import NBClientEngine, NotebookExecutionManager, papermill_engines
 from papermill.exceptions import PapermillExecutionError, strip_color
-from tqdm import tqdm
 
-from attnlib.attended import bar
-from attnlib.places import cache_folder, pasteable
+from attnlib.places import CheckpointError, cache_folder, pasteable, write_atomically
 
 from .absent import fill_absent
-from .kept import describing
 from .profiles import ProfileError, read_profile
 
 PACKAGES = ("attnlib", "torch", "transformers", "numpy", "pandas", "scipy", "jupyter-book")
@@ -51,7 +46,11 @@ ANY_CACHE = "${ATTNLIB_CACHE:-$HOME/.cache/attnlib}"
 WIDGET = "application/vnd.jupyter.widget-view+json"
 """The MIME type of outputs that only a live notebook can show; they are removed."""
 
-PARENT_DEATH_SIGNAL = (1, int(signal.SIGKILL))  # arguments of prctl(2): PR_SET_PDEATHSIG and the signal
+BAR = "\x1b[K{desc}  cell {n_fmt}/{total_fmt}  {bar:30}  {elapsed}"
+"""How papermill shows progress in a terminal."""
+
+KERNEL_DIED = """The kernel died. Most often that is memory running out: run the chapters one after the other
+(make book CORES=1) or take a smaller profile."""
 
 
 class ChapterError(Exception):
@@ -64,124 +63,44 @@ def say(name: str, seconds: float, text: str) -> None:
     print(f"{clear}{name}  {seconds:5.0f} s  {text}", flush=True)
 
 
-class Progress:
-    """The progress of a chapter: a line when it begins, and in a terminal a bar while it runs."""
-
-    def __init__(self, name: str) -> None:
-        self.cell = 0
-        self.source = ""
-        self.injected = 0
-        say(name, 0, "begun")
-        form = "\x1b[K{desc}  cell {n_fmt}/{total_fmt}  {bar:30}  {elapsed}{postfix}"
-        self.bar: tqdm = bar(desc=name, leave=False, dynamic_ncols=True, delay=0.1, bar_format=form)
-
-    def begin(self, cell: nbformat.NotebookNode, index: int, total: int) -> None:
-        """Note the cell that starts, by its number in the notebook as a reader opens it."""
-        # The reader's notebook lacks the cell that papermill injects, which counts as the cell before it.
-        self.injected += is_injected(cell)
-        if cell.cell_type == "code":
-            self.cell, self.source = index + 1 - self.injected, first_line(cell.source)
-            self.bar.total, self.bar.n = total, self.cell
-            self.bar.set_postfix_str(self.source[:60])
-
-    def write(self, text: str) -> None:
-        """Take the cell's stderr: the bar shows its last line."""
-        if lines := [line for line in strip_color(text).split("\n") if line.strip()]:
-            self.bar.set_postfix_str(lines[-1].strip()[:60])
-
-    def flush(self) -> None:
-        """Part of the interface of a file."""
-
-
-class ReportingEngine(NBClientEngine):
-    """Papermill's engine, which reports each cell to a `Progress`."""
-
-    @classmethod
-    def execute_managed_notebook(
-        cls, nb_man: NotebookExecutionManager, kernel_name: str, **kwargs: Any
-    ) -> nbformat.NotebookNode:
-        """Run every cell; see papermill's `Engine`."""
-        progress: Progress = kwargs["stderr_file"]
-        start = nb_man.cell_start
-        total = sum(not is_injected(cell) for cell in nb_man.nb.cells)
-
-        def cell_start(cell: nbformat.NotebookNode, cell_index: int = 0, **rest: Any) -> None:
-            progress.begin(cell, cell_index, total)
-            start(cell, cell_index, **rest)
-
-        nb_man.cell_start = cell_start
-        return super().execute_managed_notebook(nb_man, kernel_name, **kwargs)
-
-
-papermill_engines.register("reporting", ReportingEngine)
-
-
-class KernelManager(AsyncKernelManager):
-    """Shuts a kernel down without interrupting it first: a busy kernel would log that as an error."""
-
-    async def _async_interrupt_kernel(self) -> None:
-        if not self.shutting_down:
-            await super()._async_interrupt_kernel()
-
-
 def is_injected(cell: nbformat.NotebookNode) -> bool:
     """Whether papermill put this cell in, to set parameters."""
     return "injected-parameters" in cell.metadata.get("tags", [])
 
 
-def first_line(source: str) -> str:
-    """The first line of a cell that is not blank."""
-    return next((line.strip() for line in source.splitlines() if line.strip()), "(empty)")
-
-
 def run_chapter(source: Path, parameters: Mapping[str, object]) -> nbformat.NotebookNode:
     """Execute a notebook with `parameters` in the current folder and return it, outputs included."""
-    progress = Progress(source.stem)
+    begun = list[tuple[int, str]]()
     try:
         # No output path: papermill would save a half-executed notebook after every cell.
         return papermill.execute_notebook(
             source,
             None,
             parameters=dict(parameters),
-            engine_name="reporting",
             kernel_name="python3",
-            progress_bar=False,
-            stderr_file=progress,
-            kernel_manager_class=KernelManager,
+            progress_bar={"desc": source.stem, "leave": False, "disable": None, "bar_format": BAR},
+            on_cell_execute=lambda cell, cell_index: begun.append((cell_index, cell.source)),
             store_widget_state=False,
             iopub_timeout=60,  # seconds to wait for what a cell printed, where both cores are busy
-            # Or each kernel warns about its sockets, which only this machine can reach.
-            extra_arguments=["--IPKernelApp.log_level=ERROR", *ending_with_us()],
+            # Or kernels warn about their sockets, and call it an error that one is busy when it is to end.
+            extra_arguments=["--IPKernelApp.log_level=CRITICAL"],
         )
-    except PapermillExecutionError as error:
-        trace = strip_color("\n".join(error.traceback))
-        where = failed_in(source, progress)
-        raise ChapterError(f"{where}\n{error.ename}: {error.evalue}\n\n{trace}") from error
-    except DeadKernelError as error:
-        where = failed_in(source, progress)
-        raise ChapterError(
-            f"{where}\nThe kernel died. Most often that is memory running out: run the chapters one after "
-            "the other (make book CORES=1) or take a smaller profile."
-        ) from error
-    finally:
-        progress.bar.close()
+    except (PapermillExecutionError, DeadKernelError) as error:
+        index, code = begun[-1]
+        # Cells are counted from 1, without the one that papermill injects after that of the parameters.
+        number = index if parameters else index + 1
+        first_line = next(line.strip() for line in code.splitlines() if line.strip())
+        if isinstance(error, DeadKernelError):
+            why = KERNEL_DIED
+        else:
+            why = strip_color("\n".join([f"{error.ename}: {error.evalue}\n", *error.traceback]))
+        raise ChapterError(f"{source} failed in cell {number}: {first_line}\n{why}") from error
 
 
 def end_with_parent() -> None:
-    """On Linux, have this process killed when its parent process ends."""
+    """On Linux, have this process killed when its parent process ends; ipykernel does so for the kernel."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(*PARENT_DEATH_SIGNAL)
-
-
-def ending_with_us() -> list[str]:
-    """Kernel options that end the kernel with this process, even during a call that blocks all threads."""
-    ask = f"__import__('ctypes').CDLL(None).prctl{PARENT_DEATH_SIGNAL}"
-    return [f"--IPKernelApp.exec_lines={ask}"] if sys.platform == "linux" else []
-
-
-def failed_in(path: Path, progress: Progress) -> str:
-    """The line that says where a chapter stopped; cells are counted from 1, text cells included."""
-    return f"{path} failed in cell {progress.cell}: {progress.source}"
+        ctypes.CDLL(None).prctl(1, int(signal.SIGKILL))  # PR_SET_PDEATHSIG
 
 
 def clean(notebook: nbformat.NotebookNode, chapter: Path | None = None) -> nbformat.NotebookNode:
@@ -306,17 +225,6 @@ def peak_memory() -> int:
     return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * unit
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a file under another name and move it into place: it is there whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
-
-
 def main() -> int:
     """Execute one chapter; returns the exit status."""
     parser = argparse.ArgumentParser(description="Execute one chapter through papermill.")
@@ -324,7 +232,7 @@ def main() -> int:
     parser.add_argument("target", type=Path)
     parser.add_argument("--parameters", type=Path, required=True, help="a profile, as YAML")
     parser.add_argument("--results", type=Path, required=True, help="the folder for this chapter's records")
-    parser.add_argument("--run", type=Path, required=True, help="where to write what the status page shows")
+    parser.add_argument("--run", type=Path, help="where to write what the status page shows")
     parser.add_argument("--log", type=Path, required=True, help="written only when the chapter fails")
     args = parser.parse_args()
 
@@ -335,27 +243,26 @@ def main() -> int:
     # Models this small train fastest on one thread each, with two chapters in parallel.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-    start = time.monotonic()
+    name, start = args.source.stem, time.monotonic()
+    say(name, 0, "begun")
     try:
         notebook = run_chapter(args.source, read_profile(args.parameters, args.source))
+        wall_time = time.monotonic() - start
+        if absent := fill_absent(notebook):
+            print(f"{name}  its prose names what is not in this run: {', '.join(absent)}", flush=True)
+        write_atomically(args.target, nbformat.writes(clean(notebook, args.source)).encode())
+        if args.run:
+            run = describe_run(name, args.parameters.stem, wall_time, args.results)
+            write_atomically(args.run, json.dumps(run, indent=1).encode())
     except (ChapterError, ProfileError) as error:
-        write_whole(args.log, f"{error}\n")
+        args.log.write_text(f"{error}\n", encoding="utf-8")
         return 1
-    wall_time = time.monotonic() - start
-    if absent := fill_absent(notebook):
-        print(f"{args.source.stem}  its prose names what is not in this run: {', '.join(absent)}", flush=True)
-    run = describe_run(args.source.stem, args.parameters.stem, wall_time, args.results)
-    try:
-        write_whole(args.target, nbformat.writes(clean(notebook, args.source)))
-        write_whole(args.run, describing(run, [args.target, *args.results.glob("*")]))
-    except OSError as error:
-        print(
-            f"{args.source.stem}  {args.target} cannot be written ({error.strerror}): mend that, and "
-            "make the same call again; what was trained is kept",
-            file=sys.stderr,
-        )
+    except KeyboardInterrupt:
+        return 130
+    except CheckpointError as error:  # a full disk, which has no room for a log either
+        print(error, file=sys.stderr)
         return 1
-    say(args.source.stem, wall_time, "done")
+    say(name, wall_time, "done")
     return 0
 
 

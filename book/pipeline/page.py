@@ -28,6 +28,7 @@ from book.pipeline.absent import ABSENT, NAN, NOT_YET, fill_absent
 from book.pipeline.contents import documents
 from book.pipeline.execute import clean, parameters_of
 from book.pipeline.roles import NUMBER, glued, name_and_format, written
+from book.pipeline.stage import NOT_PAGES, NOT_PROSE, BookError, render, write_out
 
 TITLE = re.compile(r"^# (.+)$", re.MULTILINE)
 LINK = re.compile(r"\[([^\]]+)\]\((/[^)\s]+)\)|\{doc\}`([^`<]*?)\s*(?:<)?(/[\w/]+)>?`")
@@ -36,7 +37,6 @@ LINK = re.compile(r"\[([^\]]+)\]\((/[^)\s]+)\)|\{doc\}`([^`<]*?)\s*(?:<)?(/[\w/]
 WITH = ("book/glossary", "book/references")
 """The pages that a chapter's words and citations lead to."""
 
-NOT_PROSE = shutil.ignore_patterns("pipeline", "chapters", "front", "__pycache__")
 CHANGED = '<mark class="changed">{role}<span class="sr-only"> in place of </span> <del>{old}</del></mark>'
 COMPARED = """```{{div}} origins
 <mark class="changed">Marked</mark> numbers ({changed} of the {both} in text and tables) differ from those of
@@ -74,8 +74,6 @@ class Beside(NamedTuple):
 
 def make_page(executed: Path, folder: Path) -> Path:
     """Renders a chapter that was run, and replaces `folder` by the finished pages; returns the page."""
-    from book.pipeline.stage import render, write_out  # seconds
-
     notebook = read(executed)
     chapter = chapter_of(notebook)
     if folder.exists() and not (folder.is_dir() and (folder / f"notebooks/{chapter}.html").exists()):
@@ -86,7 +84,7 @@ def make_page(executed: Path, folder: Path) -> Path:
         pages = render(stage, Path(scratch, "pages"), strict=False)
         write_out(pages)
         shutil.rmtree(folder, ignore_errors=True)
-        shutil.copytree(pages, folder, ignore=shutil.ignore_patterns("*.map", "*macros.html", ".buildinfo"))
+        shutil.copytree(pages, folder, ignore=shutil.ignore_patterns(*NOT_PAGES))
     return folder / f"notebooks/{chapter}.html"
 
 
@@ -296,8 +294,6 @@ def is_finished(notebook: nbformat.NotebookNode) -> bool:
 
 def main() -> None:
     """Make the page, and say where it is."""
-    from book.pipeline.stage import BookError
-
     parser = argparse.ArgumentParser(prog="python -m book.pipeline.page", description=__doc__)
     parser.add_argument("notebook", type=Path, help="a chapter that was run, or one whose text was edited")
     parser.add_argument(

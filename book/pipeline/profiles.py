@@ -18,37 +18,16 @@ class ProfileError(ValueError):
     """A file holds no parameters of its chapter: the message says which file, what is wrong, what to do."""
 
 
-MOST_ALIASES = 16
-"""The most aliases in a file: with thirty, nested aliases would expand to a billion values."""
-
-
 class _Loader(yaml.SafeLoader):
-    """A safe loader that refuses many or recursive aliases (`*name`), and repeated or non-text names."""
-
-    aliases = 0
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.AliasEvent):
-            event = self.peek_event()
-            named, self.aliases = self.anchors.get(event.anchor), self.aliases + 1
-            if self.aliases > MOST_ALIASES or (named is not None and named.end_mark is None):
-                why = f"*{event.anchor} stands in what it names, or after {MOST_ALIASES} other aliases"
-                raise yaml.composer.ComposerError(None, None, why, event.start_mark)
-        return super().compose_node(parent, index)
+    """A safe loader that refuses repeated names."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-        seen = set[str]()
-        for key, _ in node.value:
-            if key.value in seen and isinstance(key.value, str):
-                why = f"{key.value[:60]!r} stands there twice: leave one of them out"
+        names = [key.value for key, _ in node.value]
+        for number, (key, _) in enumerate(node.value):
+            if key.value in names[:number]:
+                why = f"{key.value!r} stands there twice: leave one of them out"
                 raise yaml.constructor.ConstructorError(None, None, why, key.start_mark)
-            seen.add(str(key.value))
-        found = super().construct_mapping(node, deep)
-        for name in found:
-            if not isinstance(name, str):
-                why = f"the name {str(name)[:60]!r} should be a text, in quotation marks"
-                raise yaml.constructor.ConstructorError(None, None, why, node.start_mark)
-        return found
+        return super().construct_mapping(node, deep)
 
 
 def parameters_of(notebook: Path) -> list[str]:
@@ -86,6 +65,6 @@ def checked(given: Mapping[str, Any], notebook: Path, source: Path) -> dict[str,
     names = parameters_of(notebook)
     for name in given:
         if name not in names:
-            meant = hint(name, names) or f"; there are {', '.join(names) or 'none'}"
-            raise ProfileError(f"{source}: {notebook.stem} has no parameter {name[:80]!r}{meant}")
+            meant = hint(str(name), names) or f"; there are {', '.join(names) or 'none'}"
+            raise ProfileError(f"{source}: {notebook.stem} has no parameter {name!r}{meant}")
     return dict(given)

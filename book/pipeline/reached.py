@@ -59,19 +59,13 @@ def needs(profile: str) -> dict[str, list[str]]:
     return {name: sorted(set(told.get(name, [])) & set(there)) for name in there}
 
 
-def executed_first(profile: str) -> list[str]:
-    """The chapters to begin with, so that no core is idle at the end.
+def priority(name: str, profile: str) -> int:
+    """1 for chapters to begin with, so that no core is idle at the end, otherwise 0.
 
-    They are the chapter that needs most others (which Snakemake then runs first), and the chapters that take
-    minutes by their profile's comment, need no other chapter, and are needed by none.
+    Other chapters wait for them, or they take minutes.
     """
-    before = needs(profile)
-    waiting = max(before, key=lambda name: len(before[name]), default="")
-    needed = {name for others in before.values() for name in others}
-    apart = [name for name, others in before.items() if not others and name not in needed]
-    return [waiting] * bool(before.get(waiting)) + [
-        each for each in apart if "minutes" in by_comment(each, profile)
-    ]
+    waited_for = any(name in others for others in needs(profile).values())
+    return int(waited_for or "minutes" in by_comment(name, profile))
 
 
 def about_to_run(jobs: Iterable[tuple[Any, Any]], profile: str) -> list[str]:

@@ -22,21 +22,26 @@ import pandas as pd
 import yaml
 from papermill.exceptions import strip_color
 
+from attnlib.places import CheckpointError, write_atomically
 from book.chapters.records.provenance import caveats, other_versions
 from book.chapters.records.reproduced import found_again, line, reproduced, summary
 from book.chapters.records.runs import Record, read_all
+from book.sealing import read_sealed
 
 from .contents import documents
 from .download import write_out
-from .execute import write_whole
 from .further import divide, further_page, redirected, with_pages_below
-from .kept import runs_of
+from .reached import chapters_of
 from .times import beside, chapter_times, copy_without_times, run_times
 from .yours import add_own_runs
 
 STATUS = "book/status.md"
 WHOLE = "whole"
 """The folder beside the stage with undivided copies of the chapters that have two pages."""
+NOT_PROSE = shutil.ignore_patterns("pipeline", "chapters", "front", "__pycache__")
+NOT_PAGES = ("*.map", "*macros.html", ".buildinfo")
+"""What no browser requests: source maps, half of the bytes, and the theme's templates."""
+
 # The directive of a table of runs, which Jupyter Book fills if it executes the chapters itself.
 EXECUTION_TABLE = re.compile(r"^```\{nb-exec-table\}\n```$", re.MULTILINE)
 # A MyST comment in the source tree, which is replaced by the generated part that it names.
@@ -104,9 +109,7 @@ def assemble(build: Path, stage: Path, divided: bool = True) -> str:
         sphinx["computed_by"] = f"this build (profile {build.name})"  # names the origin of marked numbers
 
     shutil.rmtree(stage, ignore_errors=True)
-    shutil.copytree(
-        "book", stage / "book", ignore=shutil.ignore_patterns("pipeline", "chapters", "front", "__pycache__")
-    )
+    shutil.copytree("book", stage / "book", ignore=NOT_PROSE)
     shutil.rmtree(whole := stage.with_name(WHOLE), ignore_errors=True)
     timed, moved = {}, dict[str, list[str]]()
     for document in documents(toc):
@@ -130,8 +133,12 @@ def assemble(build: Path, stage: Path, divided: bool = True) -> str:
     (stage / "_toc.yml").write_text(yaml.safe_dump(toc, sort_keys=False), encoding="utf-8")
     (stage / "_config.yml").write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
 
-    runs = runs_of(build)
+    chapters = chapters_of(build.name)
+    runs = [read_sealed(build / f"runs/{name}.json") for name in chapters]
     ours, theirs = build / "results", Path("results")
+    for folder in ours.iterdir():
+        if folder.name not in chapters:  # of a chapter that the book no longer has: its numbers do not count
+            shutil.rmtree(folder)
     found, origins = reproduced(ours, theirs), read_all(theirs)
     status = stage / STATUS
     of_the_build = {
@@ -186,11 +193,7 @@ def render(stage: Path, output: Path, builder: str = "html", strict: bool = True
 
 def publish(pages: Path, html: Path) -> None:
     """Replace `html` by `pages` in two moves, without files that no browser requests."""
-    for pattern in (
-        "*.map",
-        "*macros.html",
-        ".buildinfo",
-    ):  # source maps, half of the bytes; the theme's templates
+    for pattern in NOT_PAGES:
         for path in pages.rglob(pattern):
             path.unlink()
     for chapter in html.with_name(WHOLE).glob("*.ipynb"):
@@ -242,16 +245,13 @@ def main() -> int:
         # Earlier pages stay until new ones are complete; if none come, `make book` says so.
         reproduced_line = assemble(args.build, args.build / "stage")
         publish(render(args.build / "stage", output), args.build / "html")
-        write_whole(args.build / "reproduced.txt", reproduced_line)  # `make book` ends with it
+        # `make book` ends with it.
+        write_atomically(args.build / "reproduced.txt", reproduced_line.encode())
     except (BookError, ValueError) as error:  # of a damaged file
-        write_whole(args.log, f"{error}\n")
+        args.log.write_text(f"{error}\n", encoding="utf-8")
         return 1
-    except OSError as error:
-        print(
-            f"book  the pages cannot be written ({error.strerror or 'copying failed'}): mend that, and make "
-            "the same call again; the chapters that were executed are kept",
-            file=sys.stderr,
-        )
+    except (CheckpointError, OSError) as error:  # a full disk, which has no room for a log either
+        print(f"book  the pages cannot be written, and the chapters are kept: {error}", file=sys.stderr)
         return 1
     finally:
         shutil.rmtree(output, ignore_errors=True)

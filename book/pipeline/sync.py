@@ -17,7 +17,7 @@ from pathlib import Path
 import jupytext
 from jupytext.cli import jupytext as run_jupytext
 
-from .execute import write_whole
+from attnlib.places import make_folder, write_atomically
 
 TOGETHER = Path("build/synced.json")
 """A hash of the content of each pair when it was last synchronised."""
@@ -49,18 +49,13 @@ def said_by(path: Path, content: bytes | None = None) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def committed(path: Path, commit: str) -> bytes | None:
-    """A file as it was in a commit; `None` if it was not there, or there is no git."""
-    return _git("show", f"{commit}:./{path}")
-
-
 def said_in_git(pair: tuple[Path, Path]) -> str | None:
     """The hash of a pair's content in the last commit in which both files agreed; `None` if there is none.
 
     Commits in which the files differ are skipped: an edit of one file alone may have been committed.
     """
     for commit in (_git("log", "--format=%H", "-20", "--", *map(str, pair)) or b"").decode().split():
-        then = [committed(path, commit) for path in pair]
+        then = [_git("show", f"{commit}:./{path}") for path in pair]
         if None in then:
             break
         with suppress(Unreadable):
@@ -71,6 +66,7 @@ def said_in_git(pair: tuple[Path, Path]) -> str | None:
 
 
 def _git(*words: str) -> bytes | None:
+    """What git prints; `None` if it refuses, or there is no git."""
     try:
         return subprocess.run(["git", *words], capture_output=True, check=True).stdout
     except (FileNotFoundError, subprocess.CalledProcessError):
@@ -101,7 +97,8 @@ def sync() -> int:
         os.utime(path)  # so that Jupytext takes the edited file for the newer one
     if status := _jupytext():
         return status
-    write_whole(TOGETHER, json.dumps({text.stem: said_by(text) for _, text in pairs()}))
+    make_folder(TOGETHER.parent)
+    write_atomically(TOGETHER, json.dumps({text.stem: said_by(text) for _, text in pairs()}).encode())
     return 0
 
 

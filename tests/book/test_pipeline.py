@@ -1,21 +1,17 @@
 """The pipeline on a book of two tiny chapters: what is done, what is done twice, what a failure leaves."""
 
 import copy
-import errno
 import json
 import os
 import pty
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import termios
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import nbformat
@@ -32,28 +28,17 @@ from attnlib.plots.drawing import CSV, DARK, Drawing, carried
 from attnlib.widgets.language_model_explorer import BOOK, LanguageModelExplorer
 from book.chapters.records import record
 from book.chapters.records.reproduced import reproduced
-from book.chapters.records.runs import read, read_all
+from book.chapters.records.runs import read_all
 from book.pipeline import __main__ as building
 from book.pipeline import execute, pictures, stage
-from book.pipeline.__main__ import take_lock
 from book.pipeline.absent import fill_absent
 from book.pipeline.contents import documents
 from book.pipeline.download import write_out
-from book.pipeline.execute import ChapterError, clean, run_chapter, write_whole
-from book.pipeline.kept import discard_others
+from book.pipeline.execute import ChapterError, clean, run_chapter
 from book.pipeline.profiles import ProfileError
-from book.pipeline.reached import about_to_run, files_reached
+from book.pipeline.reached import chapters_of, files_reached, priority
 from book.pipeline.stage import BookError, assemble, put_model, records_table, status_table
-from book.pipeline.sweep import (
-    Planned,
-    Sweep,
-    keep_records,
-    name_of,
-    recorded,
-    refuse_impossible,
-    run_and_keep,
-    said_before,
-)
+from book.pipeline.sweep import lay_out, name_of, recorded, refuse_impossible, said_before
 from book.pipeline.sweep import main as swept
 from book.pipeline.sweep import planned as sweep_of
 from book.pipeline.sweep import table as table_of
@@ -169,7 +154,7 @@ def make(project: Path, python: str = sys.executable) -> subprocess.CompletedPro
 
 def snakemake(project: Path, *arguments: str) -> str:
     """Snakemake called by hand; returns what it says."""
-    command = [sys.executable, "-m", "snakemake", *arguments, "--nolock", "--config", "profile=smoke"]
+    command = [sys.executable, "-m", "snakemake", "--config", "profile=smoke", "--nolock", *arguments]
     done = subprocess.run(command, **inside(project), capture_output=True, text=True, check=True)
     return done.stdout + done.stderr
 
@@ -193,9 +178,13 @@ def test_a_second_run_does_nothing_and_an_edit_runs_the_chapters_that_reach_it(
     project: Path, plain: str
 ) -> None:
     shutil.copytree(project / "record", project / "results")
+    gone = project / "build/smoke/results/gone"  # a chapter that the book had
+    gone.mkdir(parents=True)
+    early = "make page FILE=build/smoke/notebooks/CHAPTER.ipynb"
     first = make(project)
     assert first.returncode == 0, first.stdout + first.stderr
     assert re.search(r"^second +not built yet$", first.stdout, re.MULTILINE)
+    assert early in first.stdout and not gone.exists()
     assert "\n1 of 1 recorded numbers reproduced.\nThe book: " in first.stdout
     assert f"{(project / 'build/smoke/html/index.html').as_uri()}\n" in first.stdout
     assert {"html/index.html", "html/notebooks/first.html", "notebooks/first.ipynb"} <= outputs(project)
@@ -203,7 +192,9 @@ def test_a_second_run_does_nothing_and_an_edit_runs_the_chapters_that_reach_it(
 
     second = make(project)
     assert second.returncode == 0
-    assert "Nothing to be done" in second.stdout and "cell" not in second.stdout
+    assert (
+        "Nothing to be done" in second.stdout and "begun" not in second.stdout and early not in second.stdout
+    )
     assert "1 of 1 recorded numbers reproduced" in second.stdout
 
     # Other parameters for one chapter: that chapter and the book.
@@ -247,6 +238,7 @@ def test_a_failure_names_notebook_and_cell_and_leaves_nothing_half_written(proje
     assert failed.returncode != 0
     assert "notebooks/second.ipynb failed in cell 4: # the ratio" in failed.stderr
     assert "ZeroDivisionError: division by zero" in failed.stderr
+    assert "`make book PROFILE=smoke FLAGS=-n` says what is left to be done" in failed.stderr
     assert "ratio = 1 / 0" in (project / "build/smoke/logs/second.txt").read_text()
     # The good chapter stays; of the failed one and of the book there is nothing.
     kept = {f"results/first/run-44136fa3.{kind}" for kind in ("json", "parquet")}
@@ -315,62 +307,29 @@ def test_a_part_of_a_page_that_fails_names_page_part_and_command(tmp_path: Path)
     assert "make book PROFILE=smoke" in headline and "Traceback" in whole
 
 
-@pytest.mark.book
-def test_a_run_of_ones_own_is_shown_and_runs_no_chapter_again(built: Path, plain: str) -> None:
-    shutil.copytree(built / "record", built / "my_runs")
-    plan = planned(built)
-    assert "rule book" in plan and "rule notebook" not in plan
-    assert make(built, plain).returncode == 0
-    assert "Nothing to be done" in planned(built)
-
-
-@pytest.mark.book
-def test_a_file_removed_during_a_build_is_named(built: Path, plain: str) -> None:
-    project = built
-    record = project / "results/second/run-0.json"
-    record.parent.mkdir(parents=True)
-    record.touch()
-    write_chapter(project, "second", f"import os\nos.unlink({str(record)!r})")
-    failed = make(project, plain)
-    assert failed.returncode != 0
-    assert "Removed while the book was built: results/second/run-0.json. The same" in failed.stderr
-
-
 @pytest.mark.slow
 def test_a_killed_run_leaves_no_kernel_and_goes_on(built: Path, plain: str) -> None:
-    # A call that keeps the interpreter to itself: no thread of the kernel can look after its parent.
     wait = """\
-import os, pathlib, re
-if not pathlib.Path("go").exists():
-    pathlib.Path("kernel").write_text(str(os.getpid()))
-    re.match("(a+)+$", "a" * 50 + "b")
+import os, pathlib, time
+pathlib.Path("begun").write_text(str(os.getpid()))
+while not pathlib.Path("go").exists():
+    time.sleep(0.1)
 """
-    project = built
-    write_chapter(project, "second", wait)
-    command = [plain, "-m", "book.pipeline", "smoke", "--cores", "2"]
-    log = project / "log"
-    with log.open("w") as said:
-        run = subprocess.Popen(command, **inside(project), stdout=said, stderr=said, start_new_session=True)
-        for _ in range(3000):
-            if (project / "kernel").exists() and (project / "kernel").read_text():
-                break
-            time.sleep(0.1)
-        else:
-            pytest.fail(log.read_text())
-        kernel = psutil.Process(int((project / "kernel").read_text()))
-        time.sleep(1)
-        assert kernel.is_running()
-        (snakemake,) = psutil.Process(run.pid).children()
-        snakemake.kill()  # alone: nobody tells its jobs
-        run.wait()
+    write_chapter(built, "second", wait)
+    run = subprocess.Popen([plain, "-m", "book.pipeline", "smoke"], **inside(built))
+    while run.poll() is None and not ((built / "begun").exists() and (built / "begun").read_text()):
+        time.sleep(0.1)
+    kernel = psutil.Process(int((built / "begun").read_text()))
+    run.kill()  # alone: nobody tells its jobs
+    run.wait()
     assert all_end([kernel])
-    assert not (project / "build/smoke/notebooks/second.ipynb").exists()
+    assert not (built / "build/smoke/notebooks/second.ipynb").exists()
 
-    (project / "go").touch()
-    again = make(project, plain)
+    (built / "go").touch()
+    again = make(built, plain)
     assert again.returncode == 0, again.stdout + again.stderr
     assert "first " not in again.stdout, "a finished chapter is not run again"
-    assert (project / "build/smoke/html/index.html").exists()
+    assert (built / "build/smoke/html/index.html").exists()
 
 
 def test_a_kernel_that_dies_is_named(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -380,58 +339,34 @@ def test_a_kernel_that_dies_is_named(project: Path, monkeypatch: pytest.MonkeyPa
         run_chapter(Path("notebooks/second.ipynb"), {"seconds": 0})
 
 
-ANSWERS_LATE = """\
-import time
-handlers = get_ipython().kernel.shell_handlers
-answers = handlers["kernel_info_request"]
-async def answers_late(*given):
-    await answers(*given)
-    time.sleep(1)
-handlers["kernel_info_request"] = answers_late
-"""
-
-
-def test_a_kernel_that_is_busy_when_its_chapter_is_done_is_not_interrupted(
-    project: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    write_chapter(project, "second", ANSWERS_LATE)
-    monkeypatch.chdir(project)
-    run_chapter(Path("notebooks/second.ipynb"), {"seconds": 0})
-    assert capfd.readouterr().err == ""
-
-
 EXECUTE = (
     "-m book.pipeline.execute notebooks/second.ipynb out.ipynb --parameters "
     "notebooks/profiles/second/smoke.yaml --results results/second --run run.json --log log.txt"
 )
-SPEAKS = "import sys\nfor step in range(30): print('step', step, file=sys.stderr, flush=True)"
 
 
-def test_a_log_has_a_line_when_a_chapter_begins_and_one_when_it_is_done(project: Path) -> None:
-    write_chapter(project, "second", SPEAKS, "2 + 2")
-    done = subprocess.run(
-        [sys.executable, *EXECUTE.split()], **inside(project), capture_output=True, text=True
+@pytest.mark.parametrize("in_terminal", [False, True])
+def test_a_chapter_says_that_it_begins_and_is_done_and_a_terminal_shows_a_bar_between(
+    project: Path, in_terminal: bool
+) -> None:
+    write_chapter(project, "second", "2 + 2")
+    ours, theirs = pty.openpty() if in_terminal else os.pipe()
+    if in_terminal:
+        termios.tcsetwinsize(theirs, (24, 100))
+    run = subprocess.Popen(
+        [sys.executable, *EXECUTE.split()], **inside(project), stdout=theirs, stderr=theirs
     )
-    begun, ended = done.stdout.splitlines()
-    assert re.fullmatch(r"second +0 s  begun", begun) and re.fullmatch(r"second +\d+ s  done", ended)
-    assert done.stderr == ""
-
-
-def test_in_a_terminal_a_bar_moves_between_the_two_lines(project: Path) -> None:
-    write_chapter(project, "second", SPEAKS, "2 + 2")
-    ours, theirs = pty.openpty()
-    termios.tcsetwinsize(theirs, (24, 100))
-    how = {**inside(project), "stdin": theirs, "stdout": theirs, "stderr": theirs}
-    run = subprocess.Popen([sys.executable, *EXECUTE.split()], **how)
     os.close(theirs)
-    said = ""
-    with suppress(OSError):  # so ends a terminal that nobody writes to any more
+    said = b""
+    try:
         while part := os.read(ours, 4096):
-            said += part.decode()
+            said += part
+    except OSError:  # so ends a terminal that nobody writes to any more
+        pass
     os.close(ours)
-    assert run.wait() == 0, said
-    assert "3/4" in said and "4/4" in said and "step 29" in said and "2 + 2" in said
-    shown = [re.sub(r".*(\r|\x1b\[K)", "", line.rstrip("\r")).strip() for line in said.split("\n")]
+    assert run.wait() == 0, said.decode()
+    assert ("cell 0/4" in said.decode()) == in_terminal
+    shown = [re.sub(r".*(\r|\x1b\[K)", "", line.rstrip("\r")).strip() for line in said.decode().split("\n")]
     assert [re.sub(r" +\d+ s ", "", line) for line in shown] == ["second begun", "second done", ""]
 
 
@@ -501,40 +436,26 @@ def test_every_captioned_picture_of_a_notebook_is_written_with_its_numbers(
     assert (folder / "a-line.svg").read_text().startswith("<?xml")
     np.testing.assert_array_equal(np.load(folder / "a-map.npz")["attention"], np.eye(2))
     assert "4 files of 2 figures and tables" in capsys.readouterr().out
-    for name, text in (("object", "{}"), ("list", "[]")):
-        (tmp_path / name).write_text(text)
-    for path, why in (
-        (tmp_path / "no.ipynb", "No such file"),
-        (folder / "a-line.csv", "not appear to be JSON"),
-        (tmp_path / "object", "it is no notebook"),
-        (tmp_path / "list", "it is no notebook"),
-    ):
-        with pytest.raises(SystemExit, match=why):
-            run(path)
+    with pytest.raises(SystemExit, match="not appear to be JSON"):
+        run(folder / "a-line.csv")
 
 
-def test_a_page_of_other_parameters_says_so_below_its_title() -> None:
-    title = new_markdown_cell("# A chapter")
-    injected = new_code_cell("steps = 3\nseeds = [1]", metadata={"tags": ["injected-parameters"]})
-    said = clean(new_notebook(cells=[copy.deepcopy(title), copy.deepcopy(PARAMETERS), injected])).cells[1]
-    assert said.cell_type == "markdown" and "`steps`, `seeds` are not what this chapter" in said.source
-    own = clean(new_notebook(cells=[copy.deepcopy(title), copy.deepcopy(PARAMETERS)])).cells
-    assert [cell.cell_type for cell in own] == ["markdown", "code"]
-    same = new_code_cell("seconds = 0", metadata={"tags": ["injected-parameters"]})
-    as_written = clean(new_notebook(cells=[title, copy.deepcopy(PARAMETERS), same])).cells
-    assert [cell.cell_type for cell in as_written] == ["markdown", "code", "code"]
-
-
-def test_a_page_of_the_profile_quick_has_no_such_warning(tmp_path: Path) -> None:
+def test_a_page_of_other_parameters_says_so_below_its_title(tmp_path: Path) -> None:
+    cells = [new_markdown_cell("# A chapter"), PARAMETERS]
     (tmp_path / "profiles/x").mkdir(parents=True)
     (tmp_path / "profiles/x/quick.yaml").write_text("seconds: 3\n")
-    cells = [new_markdown_cell("# A chapter"), copy.deepcopy(PARAMETERS)]
     kernel = {"kernelspec": {"name": "python3", "language": "python", "display_name": "Python 3"}}
     nbformat.write(new_notebook(cells=copy.deepcopy(cells), metadata=kernel), tmp_path / "x.ipynb")
-    for value, kinds in ((3, ["markdown", "code", "code"]), (4, ["markdown", "markdown", "code", "code"])):
-        injected = new_code_cell(f"seconds = {value}", metadata={"tags": ["injected-parameters"]})
-        shown = clean(new_notebook(cells=copy.deepcopy([*cells, injected])), tmp_path / "x.ipynb").cells
-        assert [cell.cell_type for cell in shown] == kinds
+
+    def warning(injected: str, chapter: Path | None = None) -> str:
+        cell = new_code_cell(injected, metadata={"tags": ["injected-parameters"]})
+        second = clean(new_notebook(cells=copy.deepcopy([*cells, cell])), chapter).cells[1]
+        return second.source if second.cell_type == "markdown" else ""
+
+    assert "`steps`, `seeds` are not what this chapter" in warning("steps = 3\nseeds = [1]")
+    assert warning("seconds = 0") == "", "the notebook's own value"
+    assert warning("seconds = 3", tmp_path / "x.ipynb") == "", "that of the profile quick"
+    assert "`seconds` is not" in warning("seconds = 4", tmp_path / "x.ipynb")
 
 
 def test_the_same_run_gives_the_same_file() -> None:
@@ -663,8 +584,7 @@ def test_a_model_that_was_fetched_since_is_laid_beside_pages_that_need_nothing_e
     kept.write_bytes(b"GGUF")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", ["book.pipeline", "smoke"])
-    monkeypatch.setattr(building, "snakemake", lambda *_: [sys.executable, "-c", ""])
-    monkeypatch.setattr(building, "end_in_order", lambda: None)  # the signals are the tests' own
+    monkeypatch.setattr(building, "make", lambda *_: 0)
     monkeypatch.setattr("attnlib.models.pretrained.gguf_of_default", lambda: kept)
     assert building.main() == 0 and "Nothing to be done" in capsys.readouterr().out
     assert (html / "models" / BOOK.file).read_bytes() == b"GGUF"
@@ -675,22 +595,8 @@ def test_pages_of_a_book_that_was_not_built_say_what_makes_it(project: Path, mon
     monkeypatch.chdir(project)
     with pytest.raises(BookError, match=r"first.ipynb is not there: `make book PROFILE=smoke` makes it"):
         assemble(Path("build/smoke"), Path("stage"))
-    with pytest.raises(BookError, match=r"has no profile 'other': add notebooks/profiles/first/other\.yaml"):
-        assemble(Path("build/other"), Path("stage"))
-
-
-def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
-    path = tmp_path / "page.txt"
-    write_whole(path, "old")
-    with pytest.raises(UnicodeEncodeError):
-        write_whole(path, "\udcff")
-    assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
-
-
-def test_a_chapter_without_this_profile_is_named(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(project)
-    with pytest.raises(BookError, match=r"'paper': add notebooks/profiles/first/paper.yaml"):
-        assemble(Path("build/paper"), Path("build/paper/stage"))
+    with pytest.raises(BookError, match=r"has no profile 'paper': add notebooks/profiles/first/paper\.yaml"):
+        assemble(Path("build/paper"), Path("stage"))
 
 
 def test_the_status_table_has_a_row_per_chapter(tmp_path: Path) -> None:
@@ -739,21 +645,12 @@ def test_every_document_of_a_table_of_contents_is_found() -> None:
     assert list(documents(toc)) == ["index", "a", "b"]
 
 
-def test_of_a_chapter_that_the_book_has_no_longer_nothing_is_left(tmp_path: Path) -> None:
-    for chapter in ("first", "gone"):
-        for place in (f"runs/{chapter}.json", f"notebooks/{chapter}.ipynb", f"results/{chapter}/x.parquet"):
-            (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / place).touch()
-    discard_others(tmp_path, {"first"})
-    left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
-    assert left == {"runs/first.json", "notebooks/first.ipynb", "results/first/x.parquet"}
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["smoke", "rasp_languages"], "after the profile come options, as Snakemake takes them; got 'rasp_"),
-        (["smoke", "--cores", "0"], "--cores: should be a whole number, 1 or more; got 0"),
+        (["smoke", "--cores", "0"], "--cores: must be a whole number, 1 or more; got 0"),
+        (["smoke", "--cores", "two"], "--cores: must be a whole number, 1 or more; got two"),
     ],
 )
 def test_a_wrong_command_line_is_refused_in_words(
@@ -765,60 +662,16 @@ def test_a_wrong_command_line_is_refused_in_words(
     assert message in capsys.readouterr().err
 
 
-def test_a_dry_run_throws_nothing_away(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(project)
-    damaged = project / "build/smoke/runs/first.json"
-    damaged.parent.mkdir(parents=True)
-    damaged.write_text("{")
-    monkeypatch.setattr(sys, "argv", ["book.pipeline", "smoke", "-n"])
-    monkeypatch.setattr(building, "snakemake", lambda *_: [sys.executable, "-c", ""])
-    monkeypatch.setattr(building, "end_in_order", lambda: None)  # the signals are the tests' own
-    assert building.main() == 0 and damaged.exists()
-
-
 def test_chapters_that_would_keep_others_waiting_are_executed_first() -> None:
-    command = building.snakemake("quick", 2, [])
-    at = command.index("--prioritize")
-    first = ["attribution_benchmark", "quantifying_flow"]
-    assert command[at + 1 : at + 4] == [*(f"build/quick/runs/{name}.json" for name in first), "--config"]
-    assert building.snakemake("smoke", 2, []).count("build/smoke/runs/quantifying_flow.json") == 0  # seconds
-
-
-def test_a_first_build_says_how_to_read_a_chapter_before_all_are_done(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    changed = ("updated_input", "updated_input_run", "incomplete_output", "input_changed", "code_changed")
-    reason = SimpleNamespace(missing_output=["x"], software_stack_changed=False, **dict.fromkeys(changed, ()))
-    job = SimpleNamespace(
-        rule=SimpleNamespace(name="notebook"), wildcards=SimpleNamespace(notebook="methods")
-    )
-    line, early = about_to_run([(job, reason)], "smoke")
-    assert line.split() == ["methods", "not", "built", "yet"]
-    assert early.endswith("make page FILE=build/smoke/notebooks/CHAPTER.ipynb")
-    Path("build/smoke/html").mkdir(parents=True)
-    assert about_to_run([(job, reason)], "smoke") == [line]
-    assert about_to_run([], "smoke") == []
-
-
-def test_a_dry_run_says_what_it_would_do() -> None:
-    assert "--quiet" in building.snakemake("smoke", 1, [])
-    assert "--quiet" not in building.snakemake("smoke", 1, ["-n"])
+    first = {name for name in chapters_of("quick") if priority(name, "quick")}
+    assert {"rasp_languages", "quantifying_flow"} <= first
+    assert first.isdisjoint({"methods", "attention_intervention"})
+    assert priority("quantifying_flow", "smoke") == 0, "seconds"
 
 
 def test_a_page_is_made_again_where_an_engine_is() -> None:
     reached = files_reached(("attnlib.widgets.live",))
     assert any(path.endswith(".wasm") for path in reached) and any(path.endswith(".js") for path in reached)
-
-
-@pytest.mark.book
-def test_what_was_damaged_since_is_made_again(built: Path, plain: str) -> None:
-    build = built / "build/smoke"
-    for path in (build / "runs/first.json", build / "notebooks/second.ipynb"):
-        path.write_bytes(path.read_bytes()[:50])
-    again = make(built, plain)
-    assert again.returncode == 0, again.stdout + again.stderr
-    assert "first is made again: build/smoke/runs/first.json is damaged" in again.stdout
-    assert "second is made again: second.ipynb is not as the run left it" in again.stdout
-    assert json.loads((build / "runs/first.json").read_text())["notebook"] == "first"
 
 
 @pytest.mark.parametrize(
@@ -845,12 +698,6 @@ def test_a_profile_that_is_none_runs_nothing(
     said = Path("log.txt").read_text()
     assert str(profile) in said and message in said and said.count("\n") == 1
     assert not out.exists() and not Path("ran").exists()
-
-
-def test_a_file_in_place_of_the_build_folder_is_named(tmp_path: Path) -> None:
-    (tmp_path / "build").touch()
-    with pytest.raises(SystemExit, match=r"build cannot be written \(File exists\)"):
-        take_lock(tmp_path / "build/.lock")
 
 
 # ---- sweeps
@@ -888,94 +735,21 @@ def test_a_sweep_does_what_is_left_and_its_table_has_what_is_there(project: Path
     assert more.stdout.count("  done\n") == 1, "runs that are done stay"
 
 
-@pytest.mark.slow
-def test_a_run_that_fails_after_its_record_has_its_rows_in_the_table(project: Path) -> None:
-    now, fails = (
-        'os.utime(os.environ["ATTNLIB_RESULTS"] + "/first/run-{}.parquet")',
-        'raise ValueError("shown")',
-    )
-    name = next((project / "record/first").glob("*.parquet")).stem.removeprefix("run-")
-    write_chapter(project, "first", RECORD, now.format(name), fails)
-    failed = sweep(project, SWEEP.replace("[0, 1]", "[0]"))
-    assert (
-        failed.returncode != 0 and "0 of 1 runs done; 1 rows in build/sweeps/many/table.csv" in failed.stdout
-    )
-    assert "not done, though its record was written and is kept: " in failed.stdout
-    assert pd.read_csv(project / "build/sweeps/many/table.csv")["value"].tolist() == [0.9]
-
-
-@pytest.mark.slow
-def test_a_sweep_that_is_killed_does_no_run_twice_when_it_is_begun_again(project: Path) -> None:
-    third_waits = """\
-import pathlib, time
-begun = pathlib.Path("begun")
-with begun.open("a") as file:
-    file.write(f"{seconds} ")
-while len(begun.read_text().split()) == 3 and not pathlib.Path("go").exists():
-    time.sleep(0.1)
-"""
-    write_chapter(project, "first", third_waits, RECORD)
-    (project / "many.yaml").write_text(text := SWEEP.replace("[0, 1]", "[0, 1, 2]"))
-    begun, log = project / "begun", project / "log"
-    command = [sys.executable, "-m", "book.pipeline.sweep", "many.yaml", "--cores", "1"]
-    with log.open("w") as said:
-        run = subprocess.Popen(command, **inside(project), stdout=said, stderr=said, start_new_session=True)
-        while run.poll() is None and not (begun.exists() and len(begun.read_text().split()) == 3):
-            time.sleep(0.1)
-        os.killpg(run.pid, signal.SIGKILL)
-        run.wait()
-    first, second, third = begun.read_text().split()
-    assert {first, second, third} == {"0", "1", "2"}, log.read_text()
-    (project / "go").touch()
-    again = sweep(project, text)
-    assert again.returncode == 0 and "3 of 3 runs done; 3 rows" in again.stdout, again.stdout + again.stderr
-    assert begun.read_text().split() == [first, second, third, third], "what is done stays done"
-
-
-@pytest.mark.slow
-def test_a_sweep_that_is_told_to_end_leaves_nothing_running(project: Path) -> None:
-    waits = """\
-import pathlib, time
-with pathlib.Path("begun").open("a") as file:
-    file.write(f"{seconds} ")
-while not pathlib.Path("go").exists():
-    time.sleep(0.1)
-"""
-    write_chapter(project, "first", waits, RECORD)
-    (project / "many.yaml").write_text(SWEEP)
-    begun, log = project / "begun", project / "log"
-    command = [sys.executable, "-m", "book.pipeline.sweep", "many.yaml", "--cores", "1"]
-    with log.open("w") as said:
-        run = subprocess.Popen(command, **inside(project), stdout=said, stderr=said)
-        while run.poll() is None and not begun.exists():
-            time.sleep(0.1)
-        jobs = psutil.Process(run.pid).children(recursive=True)
-        run.terminate()
-        assert run.wait(60) != 0 and "0 of 2 runs done" in log.read_text()
-    assert len(jobs) >= 2 and all_end(jobs), log.read_text()
-    assert len(begun.read_text().split()) == 1, "none is begun any more"
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("chapter: first\nlists: {seconds: &a [*a]}\n", "(line 2: *a stands in what it names"),
-        ("chapter: first\na: &a [1, 1]\n" + f"b: [{', '.join(['*a'] * 17)}]\n", "(line 3: *a stands in"),
-        (f"chapter: first\nlists: {{seconds: {list(range(10_001))}}}\n", "at most 10,000 runs; got 10,001"),
-        ("chapter: thrid\nlists: {seconds: [0]}\n", "chapter should be one of first, second; got 'thrid'"),
-        ("chapter: first\n", "lists should name parameters, each with a list of values; got None"),
-        ("chapter: first\nlists: {seconds: [0], seconds: [1]}\n", "'seconds' stands there twice"),
-        ("chapter: first\nlists: {'a = 1; b': [0]}\n", "first has no parameter 'a = 1; b'"),
-        ("chapter: first\nlists: {seconds: [0]}\nparameters: {secs: 1}\n", "did you mean 'seconds'?"),
-        ("chapter: first\nlists: {seconds: [0]}\nprofile: quick\n", "quick.yaml cannot be read"),
-        ("chapter: first\nlist: {seconds: [0]}\n", "it says list"),
         ("- 1\n", "many.yaml should be YAML that maps names to values"),
-        ("chapter: first\nruns: [{of: x, parameters: {seconds: {1: 2, a: 3}}}]\n", "the name '1' should"),
-        ("chapter: first\nrecord: maybe\nruns: []\n", "record should be true or false; got 'maybe'"),
-        ("chapter: first\nruns: []\n", "runs should be a list, each with minutes, of, parameters, profile"),
-        ("chapter: first\nlists: {seconds: [0]}\nruns: [{of: x}]\n", "either lists or runs; it says both"),
-        ("chapter: first\nruns: [{of: x, steps: 1}]\n", "one says steps"),
-        ("chapter: first\nruns: [{of: x, minutes: long}]\n", "minutes should be a number; got 'long'"),
+        ("chapter: thrid\nlists: {seconds: [0]}\n", "chapter must be one of first, second; got 'thrid'"),
+        ("chapter: first\n", "must have either lists or runs"),
+        ("chapter: first\nlists: {seconds: [0]}\nruns: [{of: x}]\n", "must have either lists or runs"),
+        ("chapter: first\nlists: {seconds: []}\n", "lists.seconds: "),
+        ("chapter: first\nlist: {seconds: [0]}\n", "list: "),
+        ("chapter: first\nlists: {seconds: [0], seconds: [1]}\n", "line 2: 'seconds' stands there twice"),
+        ("chapter: first\nlists: {'a = 1; b': [0]}\n", "first has no parameter 'a = 1; b'"),
+        ("chapter: first\nlists: {seconds: [0]}\nprofile: quick\n", "quick.yaml cannot be read"),
+        ("chapter: first\nrecord: maybe\nruns: [{of: x}]\n", "record: "),
+        ("chapter: first\nruns: [{parameters: {seconds: 1}}]\n", "runs.0.of: "),
+        ("chapter: first\nruns: [{of: x, parameters: {secs: 1}}]\n", "did you mean 'seconds'?"),
     ],
 )
 def test_a_sweep_that_cannot_be_says_why(
@@ -993,10 +767,8 @@ def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str
     """Begins a sweep of the book's chapters; returns the exit status, and whether Snakemake was called."""
     (tmp_path / "notebooks").symlink_to(ROOT / "notebooks")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("book.pipeline.sweep.end_in_order", lambda: None)  # the signals are the tests' own
-    calls = [sys.executable, "-c", "open('called', 'w')"]
-    monkeypatch.setattr("book.pipeline.sweep.making", lambda *_: calls)
     called = tmp_path / "called"
+    monkeypatch.setattr("book.pipeline.sweep.make", lambda *_: int(bool(called.touch())))
 
     def begun(text: str, options: str = "") -> tuple[int, bool]:
         called.unlink(missing_ok=True)
@@ -1012,8 +784,7 @@ def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str
     [
         (
             "chapter: rasp_languages\nlists: {language: [sort, srot], seeds: [[0], [1]]}\n",
-            "the run with language: srot, seeds: [0] (and 1 more): this chapter cannot run with these parame"
-            "ters:\n  - language must be one of",
+            "the run with language: srot, seeds: [0]: this chapter cannot run with these parameters:",
         ),
         (
             "chapter: sequence_copying\nruns:\n- {of: no steps, parameters: {steps: 0}}\n- {of: as it is}\n",
@@ -1026,8 +797,7 @@ def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str
     ],
 )
 def test_of_a_sweep_with_a_refused_parameter_no_run_is_begun(begun, capsys, text: str, said: str) -> None:
-    assert begun(text) == (2, False)
-    assert said in capsys.readouterr().err and not Path("build").exists()
+    assert begun(text) == (1, False) and said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("parameters", ["{device: cuda}", "{hidden: 512}"])
@@ -1037,7 +807,7 @@ def test_what_this_machine_lacks_is_refused_unless_runs_may_be_elsewhere(
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     monkeypatch.setattr("book.chapters.demands.memory_here", lambda *_: 10**6)
     text = f"chapter: sequence_copying\nruns: [{{of: large, parameters: {parameters}}}]\n"
-    assert begun(text) == (2, False) and "the run with of: large: " in capsys.readouterr().err
+    assert begun(text) == (1, False) and "the run with of: large: " in capsys.readouterr().err
     assert begun(text, "--profile book/pipeline/slurm") == (0, True)
     assert begun(text, "--executor=slurm --jobs 2") == (0, True)
 
@@ -1056,10 +826,20 @@ def test_a_sweep_of_runs_one_by_one_says_what_each_is_of_and_how_long_it_takes(
         ("long", 3),
     ]
     short, long = asked.runs
-    assert (
-        said_before(asked, {}, [short, long]) == "2 runs of first; 2 to be done, about 42 minutes of one core"
-    )
-    assert "1 recorded already; 1 to be done, about 40 minutes" in said_before(asked, {short: "a"}, [long])
+    assert said_before(asked, [short, long]) == "2 runs of first; 2 to be done, about 42 minutes of one core"
+    assert "1 recorded already; 1 to be done, about 40 minutes" in said_before(asked, [long])
+
+
+@pytest.mark.slow
+def test_a_run_records_at_once_where_the_sweep_says_though_it_fails_later(project: Path, monkeypatch) -> None:
+    write_chapter(project, "first", RECORD, "1 / 0")
+    (project / "many.yaml").write_text("chapter: first\nrecord: true\nruns: [{of: x}]\n")
+    monkeypatch.chdir(project)
+    lay_out(Path("build/sweeps/many"), asked := sweep_of(Path("many.yaml")))
+    notebook = f"build/sweeps/many/notebooks/{next(iter(asked.runs))}.ipynb"
+    with pytest.raises(subprocess.CalledProcessError):
+        snakemake(project, notebook, "--cores", "1", "--config", "results=results")
+    assert {path.suffix for path in Path("results/first").iterdir()} == {".json", ".parquet"}
 
 
 def test_what_is_recorded_is_not_run_again(tmp_path: Path) -> None:
@@ -1073,95 +853,8 @@ def test_what_is_recorded_is_not_run_again(tmp_path: Path) -> None:
     asked = sweep_of(of_records)
     found = recorded(asked)
     assert [asked.runs[name].shown["of"] for name in found] == ['as it is, "für sich"', "with examples"]
-    assert all(Path(f"results/{asked.chapter}/{record}.parquet").exists() for record in found.values())
-    rows = table_of(tmp_path, asked, found, [])  # though nothing was run
+    rows = table_of(asked, {name: [path] for name, path in found.items()})
     assert set(rows["of"]) == {'as it is, "für sich"', "with examples"} and len(rows) > 100
-
-
-def test_records_of_a_sweep_are_kept_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    asked = Sweep("first", {"0a": Planned({}, {}), "0b": Planned({}, {})}, record=True)
-    made = tmp_path / "build/results/0a/first"
-    made.mkdir(parents=True)
-    (made / "x.json").write_bytes(b"made")  # and killed before the rows were there
-    keep_records(tmp_path / "build", "first", asked.runs)
-    assert not [*Path("results/first").iterdir()]
-    for name in ("x.parquet", ".snakemake_timestamp", "y.parquet.0bad.tmp"):
-        (made / name).write_bytes(b"rows")
-    (tmp_path / "build/runs").mkdir()
-    (tmp_path / "build/runs/0a.json").touch()
-    keep_records(tmp_path / "build", "first", asked.runs)
-    kept = {path.name: path.read_bytes() for path in Path("results/first").iterdir()}
-    assert kept == {"x.json": b"made", "x.parquet": b"rows"}
-
-
-def test_a_record_is_kept_as_its_run_ends_not_as_the_sweep_does(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("book.pipeline.sweep.KEEPING", 0.1)
-    for name in ("made", "of-before"):  # the second is of code before an edit, and waits to be run again
-        for file in (f"build/results/{name}/first/{name}.parquet", f"build/results/{name}/first/{name}.json"):
-            Path(file).parent.mkdir(parents=True, exist_ok=True)
-            Path(file).write_bytes(b"rows")
-    Path("build/runs").mkdir()
-    Path("build/runs/of-before.json").touch()
-    os.utime("build/runs/of-before.json", (0, 0))
-    ends, then_waits_for_its_record = "Path('build/runs/made.json').touch()", "time.sleep(0.05)"
-    goes_on = f"while not Path('results/first/made.parquet').exists(): {then_waits_for_its_record}"
-    command = [sys.executable, "-c", f"import time; from pathlib import Path; {ends}\n{goes_on}\nexit(3)"]
-    assert run_and_keep(command, Path("build"), "first", ["made", "of-before"]) == 3
-    assert {path.stem for path in Path("results/first").iterdir()} == {"made"}
-
-
-def test_a_record_is_kept_though_its_run_fails_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("book.pipeline.sweep.KEEPING", 0.1)
-    for run in ("fails-later", "of-before"):
-        monkeypatch.setenv("ATTNLIB_RESULTS", f"build/results/{run}")
-        made = record(pd.DataFrame(ROWS), notebook="first", label=run, params={}, device="CPU")
-        assert made
-    os.utime(made, (0, 0))
-    command = [sys.executable, "-c", "import time; time.sleep(1); exit(3)"]
-    assert run_and_keep(command, Path("build"), "first", ["fails-later", "of-before"]) == 3
-    (rows,) = Path("results/first").glob("*.parquet")
-    assert read(rows)[1]["label"] == "fails-later"
-
-
-def test_of_a_full_disk_a_sweep_says_so_and_keeps_the_record_once_there_is_room(
-    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(project)
-    monkeypatch.setattr("book.pipeline.sweep.KEEPING", 0.1)
-    monkeypatch.setattr("book.pipeline.sweep.recorded", lambda _: {})
-    monkeypatch.setattr("book.pipeline.sweep.say_damaged", lambda _: None)
-    monkeypatch.setattr(sys, "argv", ["sweep", "many.yaml"])
-    Path("many.yaml").write_text("chapter: first\nrecord: true\nruns: [{of: x, parameters: {seconds: 0}}]\n")
-    (name,) = sweep_of(Path("many.yaml")).runs
-    build = Path("build/sweeps/many")
-    for file in (f"results/{name}/first/x.parquet", f"results/{name}/first/x.json", f"runs/{name}.json"):
-        (build / file).parent.mkdir(parents=True, exist_ok=True)
-        (build / file).write_bytes(b"rows")
-    waits = [sys.executable, "-c", "import time; time.sleep(1)"]
-    monkeypatch.setattr("book.pipeline.sweep.making", lambda *_: waits)
-    monkeypatch.setattr("book.pipeline.sweep.table", lambda *_: pd.DataFrame({"of": ["x"]}))
-    with monkeypatch.context() as dry:
-        dry.setattr(sys, "argv", ["sweep", "many.yaml", "-n"])
-        assert swept() == 0 and not Path("results/first").exists()
-    with monkeypatch.context() as full:
-        full.setattr(os, "fsync", refuse)
-        assert swept() == 1
-    assert (
-        "could not be written (No space left on device; 4 bytes). Free some space" in capsys.readouterr().err
-    )
-    assert not [*Path("results/first").iterdir()]
-    assert swept() == 0
-    assert {path.name for path in Path("results/first").iterdir()} == {"x.json", "x.parquet"}
-
-
-def refuse(_: int) -> None:
-    """In place of the system's own."""
-    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_runs_of_two_chapters_are_two_though_their_parameters_are_the_same() -> None:
@@ -1172,7 +865,7 @@ def test_runs_of_two_chapters_are_two_though_their_parameters_are_the_same() -> 
 def test_the_sweeps_of_the_book_can_be_run(file: Path) -> None:
     asked = sweep_of(file)
     assert asked.record and all(run.minutes for run in asked.runs.values())
-    refuse_impossible(asked.chapter, asked.runs.values())
+    refuse_impossible(asked.chapter, asked.runs.values(), here=False)
 
 
 # ---- numbers inside prose

@@ -71,7 +71,6 @@ def opened(idle: Callable[..., Pages], tmp_path: Path) -> Iterator[Callable[...,
         problems.clear()
         page.emulate_media(color_scheme="dark" if dark else "light")  # as it was before an earlier test
         page.mouse.move(0, 0)
-        page.set_default_timeout(6000)  # TEMP
         page.goto(path.as_uri())
         page.wait_for_function("document.querySelector('.attnx, .attnx-map')")
         drawn(page)  # the size observer draws once more

@@ -5,8 +5,8 @@ import torch
 
 from attnlib.widgets import AlignmentExplorer
 from tests.book.test_training_explorer_in_browser import CHART
-from tests.browser import canvas_hash, readout, slide
-from tests.explorers import STEPS, alignment_explorer, scores, sentence
+from tests.browser import canvas_hash, point, readout, slide
+from tests.explorers import STEPS, alignment_explorer, scores, sentence, translate
 
 pytestmark = pytest.mark.book
 
@@ -57,6 +57,14 @@ def test_negative_scores_are_of_the_other_colour(opened):
     colours = {place: page.evaluate(PIXEL, list(place)) for place in [(0, 0), (0, 1), (1, 1)]}
     assert colours[0, 0][0] > colours[0, 0][2] and colours[1, 1][0] > colours[1, 1][2]  # orange
     assert colours[0, 1][2] > colours[0, 1][0]  # blue
+
+
+def test_a_row_is_called_by_the_word_that_was_written_at_the_checkpoint(opened):
+    page = opened(alignment_explorer({"A": translate("das rote Haus")}))
+    for checkpoint, row, word in [(4, 2, "house"), (1, 1, "house"), (0, 0, "a")]:
+        slide(page, checkpoint)
+        point(page, ".attnx-overlay", 0.3, (row + 0.5) / 4)
+        assert readout(page).startswith(f"'{word}' ({row}) with 'das' (1)")
 
 
 def test_the_translation_is_told_and_judged(opened):

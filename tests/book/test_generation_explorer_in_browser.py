@@ -162,6 +162,16 @@ def test_maps_open_where_the_first_token_draws_most(opened):
     for stage in page.locator(".attnx-stage").all():
         first, last = becomes(page, lambda stage=stage: stage.evaluate(seen), lambda part: part[0] > 0)
         assert first <= 250 and last + 0.1 >= 251
+    one, other = page.locator(".attnx-stage").all()
+    one.evaluate("stage => { stage.scrollLeft = 300; }")
+    left = becomes(page, lambda: other.evaluate("stage => stage.scrollLeft"), lambda left: left == 300)
+    assert left == 300, "they scroll together"
+
+
+def test_a_static_page_of_a_live_view_says_that_there_was_a_box(opened):
+    page = opened(GenerationExplorer.live(torch.nn.Identity(), None))
+    assert page.locator("textarea:visible, form:visible").count() == 0
+    assert "typed here" in page.locator("section.attnx").inner_text()
 
 
 @pytest.fixture

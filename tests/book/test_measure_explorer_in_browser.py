@@ -56,6 +56,8 @@ def test_the_places_of_what_is_needed_stand_below_and_a_missing_measure_says_why
     assert colours(page, 0) == [None] * 6
     measure(page, "left").select_option("blank-out")
     assert colours(page, 0)[0][0] > colours(page, 0)[0][2]
+    page.get_by_label("Question", exact=True).select_option("second")
+    assert found.nth(1).inner_text() == "Not given: not asked"
 
 
 def test_a_click_keeps_a_token_and_it_is_marked_on_both_sides(opened):

@@ -12,40 +12,15 @@ import torch
 from attnlib.generators.rasp import Language
 from attnlib.models.stored import stored_model
 from attnlib.widgets import AttentionExplorer, GenerationExplorer, ModelExplorer, ProgramExplorer
+
+# isort: off
 from tests.explorers import (
-    COUNT,
-    EXACT,
-    HOSTILE,
-    LETTERS,
-    NEW,
-    POINTER,
-    PROMPT,
-    RELEVANCE,
-    REVERSES,
-    SOURCE,
-    TARGET,
-    TOKENS,
-    TRUTH,
-    adder,
-    alignment_explorer,
-    attention,
-    classify,
-    document,
-    dynamics_explorer,
-    matrix,
-    measure_explorer,
-    model_explorer,
-    passage,
-    problem,
-    program_explorer,
-    question,
-    scores,
-    sentence,
-    shown,
-    training_explorer,
-    translate,
-    weights,
+    COUNT, EXACT, HOSTILE, LETTERS, NEW, POINTER, PROMPT, RELEVANCE, REVERSES, SOURCE, TARGET, TOKENS,
+    TRUTH, adder, alignment_explorer, attention, classify, document, dynamics_explorer, matrix,
+    measure_explorer, model_explorer, passage, problem, program_explorer, question, scores, sentence, shown,
+    training_explorer, translate, weights,
 )  # fmt: skip
+# isort: on
 
 OVERLAY, TIP, READOUT, STAGE = ".attnx-overlay", ".attnx-panels .attnx-tip", ".attnx-readout", ".attnx-stage"
 MAPS, TICK = "canvas.attnx-map", ".attnx-ticks span >> nth=-1"
@@ -119,9 +94,20 @@ class Row:
     live: tuple[dict[str, Any], str, str, str] | None = None
 
 
-def on_map(query: int, key: int, of: int) -> dict[str, Any]:
-    """Where a cell of a square map is, and where it is told."""
-    return {"at": ((key + 0.5) / of, (query + 0.5) / of), "said": TIP}
+def map_cells(tokens: Sequence[str], shown: Sequence[tuple[dict[str, Any], int, int, Any]]) -> list[Cell]:
+    """Of a map of tokens by tokens, by settings, query, key and the weight there."""
+    of = len(tokens)
+    return [
+        Cell(
+            settings,
+            OVERLAY,
+            f"query '{tokens[q]}' ({q}) → key '{tokens[k]}' ({k}): #",
+            [float(weight)],
+            at=((k + 0.5) / of, (q + 0.5) / of),
+            said=TIP,
+        )
+        for settings, q, k, weight in shown
+    ]
 
 
 def seen(text: str) -> str:
@@ -149,16 +135,11 @@ def attentions(**settings: Any) -> AttentionExplorer:
 
 def attention_cells() -> list[Cell]:
     means = torch.cat([weights(), weights().mean(1, keepdim=True)], 1)  # the last is the head -1
-    return [
-        Cell(
-            {"layer": layer, "head": head, "item": 0},
-            OVERLAY,
-            f"query '{LETTERS[q]}' ({q}) → key '{LETTERS[k]}' ({k}): #",
-            [means[layer, head, q, k].item()],
-            **on_map(q, k, 8),
-        )
-        for layer, head, q, k in [(0, 1, 0, 0), (1, 2, 3, 1), (0, -1, 6, 4), (1, 0, 7, 7)]
-    ]
+    places = [(0, 1, 0, 0), (1, 2, 3, 1), (0, -1, 6, 4), (1, 0, 7, 7)]
+    return map_cells(
+        LETTERS,
+        [({"layer": at, "head": head}, q, k, means[at, head, q, k]) for at, head, q, k in places],
+    )
 
 
 def hostile_attention() -> AttentionExplorer:
@@ -170,7 +151,6 @@ def long_attention(count: int) -> AttentionExplorer:
     return AttentionExplorer([f" token{i}" for i in range(count)], weights(4, 8, count, count))
 
 
-TOKEN_KEYS = Walk("button.attnx-token >> nth=2", [("ArrowRight", "Layer 0, head 1. Query 'd' (3)")])
 MAP_KEYS = Walk(
     STAGE,
     [
@@ -185,7 +165,10 @@ ATTENTION = Row(
     {"layer": 1},
     ("T-x-long-layer-0-head-1", ["a", "h", "weight"], "query,query token,key,key token,weight"),
     attention_cells,
-    walks=[MAP_KEYS, Walk(TOKEN_KEYS.focus, TOKEN_KEYS.keys, {"query": 2})],
+    walks=[
+        MAP_KEYS,
+        Walk("button.attnx-token >> nth=2", [("ArrowRight", "Layer 0, head 1. Query 'd' (3)")], {"query": 2}),
+    ],
     pictures={"Layer": MAPS, "Head": MAPS},
     scale={"whole": 1, "shown": weights()[0, 1].max().item()},
     table=[({"head": head}, 0, 0, f"({weights()[0, head, 0].argmax()})", None) for head in (1, 2)],
@@ -205,17 +188,12 @@ def training(**settings: Any) -> Any:
 
 
 def training_cells() -> list[Cell]:
-    tokens = problem()["tokens"]
-    return [
-        Cell(
-            {"checkpoint": at, "layer": 1, "head": 2},
-            OVERLAY,
-            f"query '{tokens[q]}' ({q}) → key '{tokens[k]}' ({k}): #",
-            [attention(5, tokens=5)[at, 1, 2, q, k].item()],
-            **on_map(q, k, 5),
-        )
-        for at, q, k in [(4, 0, 0), (0, 3, 1), (2, 4, 4)]
-    ]
+    true, places = attention(5, tokens=5)[:, 1, 2], [(4, 0, 0), (0, 3, 1), (2, 4, 4)]
+    settings = {"layer": 1, "head": 2}
+    return map_cells(
+        problem()["tokens"],
+        [(settings | {"checkpoint": at}, q, k, true[at, q, k]) for at, q, k in places],
+    )
 
 
 def hostile_training() -> Any:
@@ -526,17 +504,11 @@ def model_cells() -> list[Cell]:
     assert isinstance(kept.task, Language)
     with torch.no_grad():
         read = kept.model(kept.task.annotate("cabbage").input_ids[None], output_attentions=True)
-    tokens = ["<bos>", *"cabbage"]
-    return [
-        Cell(
-            {"layer": layer},
-            OVERLAY,
-            f"query '{tokens[q]}' ({q}) → key '{tokens[k]}' ({k}): #",
-            [read.attentions[0, layer, 0, q, k].item()],
-            **on_map(q, k, 8),
-        )
-        for layer, q, k in [(0, 1, 2), (1, 7, 0), (1, 3, 3)]
-    ]
+    places = [(0, 1, 2), (1, 7, 0), (1, 3, 3)]
+    return map_cells(
+        ["<bos>", *"cabbage"],
+        [({"layer": at}, q, k, read.attentions[0, at, 0, q, k]) for at, q, k in places],
+    )
 
 
 def long_model(*name: str, text: str) -> Callable[[], ModelExplorer]:

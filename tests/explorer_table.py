@@ -181,14 +181,18 @@ ATTENTION = Row(
 # ---- a training
 
 
+WEAK = attention(5, tokens=5) / 2
+"""No weight is near 1, where a scale may end, too."""
+
+
 def training(**settings: Any) -> Any:
     parts = {"tokens": list("9+"), "attentions": attention(5, 1, 2, 2), "answers": ["a"] * 5}
-    problems = {"1+2=": problem(), "small": problem(**parts, expected=None)}
+    problems = {"1+2=": problem(attentions=WEAK), "small": problem(**parts, expected=None)}
     return training_explorer(problems, **({"layer": 0, "head": 0} | settings))
 
 
 def training_cells() -> list[Cell]:
-    true, places = attention(5, tokens=5)[:, 1, 2], [(4, 0, 0), (0, 3, 1), (2, 4, 4)]
+    true, places = WEAK[:, 1, 2], [(4, 0, 0), (0, 3, 1), (2, 4, 4)]
     settings = {"layer": 1, "head": 2}
     return map_cells(
         problem()["tokens"],
@@ -226,7 +230,7 @@ TRAINING = Row(
         "Layer": MAPS,
         "Head": MAPS,
     },
-    scale={"whole": 1, "shown": attention(5, tokens=5)[:, 0, 0].max().item()},  # of the whole training
+    scale={"whole": 1, "shown": WEAK[:, 0, 0].max().item()},  # of the whole training
     hostile=(hostile_training, OVERLAY, ".attnt-text, .attnt-name", [MANY[4], MANY[1]]),
     long=([long_training], ".attnt-chart"),
     legible=(".attnt-step", ".attnt-name", ".attnt-verdicts", ".attnt-answer p", ".attnt-verdict"),

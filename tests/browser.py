@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import axe_playwright_python
 import pytest
 from anywidget import AnyWidget
 from playwright.sync_api import Browser, ConsoleMessage, Dialog, Locator, Request, Route, sync_playwright
@@ -38,6 +39,7 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js")
 KERNEL = Path(__file__).with_name("kernel.js").read_text(encoding="utf-8")
 """What stands in for a kernel: renders a widget's module as anywidget calls it."""
 
@@ -191,6 +193,17 @@ def canvas_hash(page: Page, selector: str) -> str:
     return hashlib.sha256(str(picture).encode()).hexdigest()
 
 
+def point(page: Page, selector: str, across: float = 0.5, down: float = 0.5, click: bool = False) -> None:
+    """Puts the pointer on a place of a node, told as parts of its width and height."""
+    node = page.locator(selector).first
+    box = node.bounding_box()
+    assert box is not None
+    node.hover(position={"x": across * box["width"], "y": down * box["height"]})
+    if click:
+        page.mouse.down()
+        page.mouse.up()
+
+
 def readout(page: Page) -> str:
     """What an explorer says of what is pointed at or chosen."""
     return page.locator(".attnx-readout").inner_text()
@@ -200,6 +213,32 @@ def tints(tokens: Locator) -> list[list[int] | None]:
     """The background of each token, as [red, green, blue]; None where it has none."""
     found = tokens.evaluate_all("all => all.map((token) => token.style.backgroundColor)")
     return [[int(part) for part in re.findall(r"\d+", each)] or None for each in found]
+
+
+def focused(page: Page) -> str:
+    """What the keys go to, by what it is called."""
+    called: str = page.evaluate(
+        """() => {
+             const { ariaLabel, tagName, textContent } = document.activeElement;
+             return ariaLabel ?? (tagName === "BODY" ? "nothing" : textContent);
+           }"""
+    )
+    return called
+
+
+def slide(page: Page, checkpoint: int) -> None:
+    """Moves the slider of a training."""
+    page.get_by_label("Checkpoint", exact=True).fill(str(checkpoint))
+
+
+def violations(page: Page) -> list[Any]:
+    """What axe-core finds of explorers: names that can be read out, roles that fit, contrast."""
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    found: list[Any] = page.evaluate(
+        """() => axe.run(".attnx").then(({ violations }) =>
+             violations.map(({ id, nodes }) => [id, nodes.map(({ html }) => html)]))"""
+    )
+    return found
 
 
 def downloaded(page: Page, button: str, path: Path) -> str:

@@ -4,53 +4,21 @@ import re
 from functools import partial
 
 import pytest
+import torch
 
-import tests.book.test_alignment_explorer_in_browser as alignment
-import tests.book.test_dynamics_explorer_in_browser as dynamics
-import tests.book.test_generation_explorer_in_browser as generation
-import tests.book.test_measure_explorer_in_browser as measure
-import tests.book.test_model_explorer_in_browser as model
-import tests.book.test_training_explorer_in_browser as training
-import tests.book.test_widgets_in_browser as widgets
 from attnlib.widgets import AttentionExplorer, ModelExplorer
-from tests.book.test_model_explorer_in_browser import line, shown, typed
-from tests.book.test_widgets_in_browser import LETTERS, MAP, attention
+from tests.book.test_explorers_in_browser import LOOKS, sent
+from tests.book.test_model_explorer_in_browser import line, typed
 from tests.browser import becomes, canvas_hash, drawn, watched_page
+from tests.explorers import LETTERS, shown, weights
 
 pytestmark = pytest.mark.book
 
-CHANGED = """view => {
-  const every = (kind, event, change) => {
-    for (let i = 0; i < view.querySelectorAll(kind).length; i++) { // a choice may bring others
-      const control = view.querySelectorAll(kind)[i];
-      change(control);
-      control.dispatchEvent(new Event(event, { bubbles: true }));
-    }
-  };
-  every("select", "change", (each) => { each.selectedIndex = (each.selectedIndex + 1) % each.length; });
-  every("input[type=range]", "input", (each) => { each.stepDown(); });
-  every("label:not([hidden]) > input[type=checkbox]", "change", (each) => { each.checked = !each.checked; });
-  view.querySelectorAll("[data-query], [data-token], .attng-word")[1]?.click();
-}"""
-"""Makes another choice wherever there is one."""
-
-LOOKS = """view => {
-  const all = [...view.querySelectorAll("select, input, canvas, .attnx-readout")];
-  const seen = all.filter(each => each.checkVisibility());
-  return JSON.stringify(seen.map(each => [each.toDataURL?.() ?? each.value ?? each.innerText, each.checked]));
-}"""
-"""Every control and picture that is seen, as one text."""
-
-
-def sent(page):
-    """The address, once it has been told."""
-    page.wait_for_function("location.hash.startsWith('#explorer=')")
-    page.evaluate("new Promise((told) => setTimeout(told, 350))")  # the page's own clock: it tells after 300
-    return page.evaluate("location.href")
+MAP = ".attnx-map"
 
 
 def test_the_address_holds_the_choice_of_one_explorer_among_several(opened, browser):
-    page = opened(*(AttentionExplorer(LETTERS, attention(), title=title) for title in ("first", "second")))
+    page = opened(*(AttentionExplorer(LETTERS, weights(), title=title) for title in ("first", "second")))
     second = page.locator("section.attnx").nth(1)
     second.get_by_label("Layer", exact=True).select_option("1")
     second.get_by_label("Head", exact=True).select_option("2")
@@ -78,42 +46,32 @@ def test_the_address_holds_the_choice_of_one_explorer_among_several(opened, brow
         assert problems == []
 
 
-@pytest.mark.parametrize(
-    "address",
-    ["explorer=0&layer=999&head=77&query=400&item=8", "explorer=0&layer=-1&head=1e3&query=0x1&title=<b>",
-     "explorer=9&layer=1", "explorer=0&weights=AAAA&layer=%00", "section"],
-)  # fmt: skip
-def test_an_address_that_means_nothing_here_harms_nothing(opened, browser, address):
-    page = opened(AttentionExplorer(LETTERS, attention(), title="as it was"))
-    before = canvas_hash(page, MAP)
-    with watched_page(browser) as (other, problems):
-        other.goto(f"{page.url}#{address}")
-        other.wait_for_timeout(200)
-        assert other.locator(".attnx-title").inner_text() == "as it was"
+def test_an_address_that_means_nothing_here_harms_nothing(opened):
+    page = opened(AttentionExplorer(LETTERS, weights(), title="as it was"))
+    before, own = canvas_hash(page, MAP), page.url
+    for address in (
+        "explorer=0&layer=-1&head=1e3&query=0x1&title=<b>",
+        "explorer=9&layer=1",
+        "explorer=0&weights=AAAA&layer=%00",
+        "section",
+        "explorer=0&layer=999&head=77&query=400&item=8",
+    ):
+        page.goto("about:blank")
+        page.goto(f"{own}#{address}")
+        page.locator(MAP).wait_for()
+        drawn(page)
+        assert page.locator(".attnx-title").inner_text() == "as it was" and page.locator("b").count() == 0
         if "999" not in address:  # beyond the last layer is the last
-            assert canvas_hash(other, MAP) == before
-        assert other.locator("b").count() == 0 and problems == []
+            assert canvas_hash(page, MAP) == before, address
 
 
-def test_a_typed_sequence_can_be_sent(opened, browser):
-    page = opened(ModelExplorer(shown("rasp_languages", "sort")))
-    typed(page, "hgfeda")
-    address = sent(page)
-    assert "text=hgfeda" in address
-    wrote = line(page, "writes")
-    with watched_page(browser) as (other, problems):
-        other.goto(address)
-        box = other.locator("input[type=text]")
-        assert becomes(other, box.input_value, lambda typed: typed == "hgfeda") == "hgfeda"
-        assert line(other, "writes") == wrote == list("adefgh") and problems == []
-
-
-def test_what_was_done_with_the_attention_can_be_sent(opened, browser):
+def test_what_was_typed_and_done_with_the_attention_can_be_sent(opened, browser):
     page = opened(ModelExplorer(shown("rasp_languages", "sort"), layer=0))
+    typed(page, "hgfeda")
     page.get_by_label("Attention of the chosen head").select_option("even")
     page.get_by_label("How much of it, in per cent").fill("40")
     wrote, address = line(page, "writes"), sent(page)
-    assert "swaps=L0H0%7Eeven" in address and "strength=0.4" in address
+    assert "text=hgfeda" in address and "swaps=L0H0%7Eeven" in address and "strength=0.4" in address
     with watched_page(browser) as (other, problems):
         other.goto(address)
         swap = other.get_by_label("Attention of the chosen head")
@@ -131,7 +89,7 @@ def swap_of(page):
 
 def test_a_link_is_in_the_address_bar_where_there_is_no_clipboard(opened):
     """As over plain http."""
-    page = opened(AttentionExplorer(LETTERS, attention(), title="first"))
+    page = opened(AttentionExplorer(LETTERS, weights(), title="first"))
     page.evaluate("Object.defineProperty(navigator, 'clipboard', {value: undefined})")
     page.locator(".attnx-link").click()
     assert page.locator(".attnx-link").inner_text() == "see the address bar"
@@ -139,34 +97,13 @@ def test_a_link_is_in_the_address_bar_where_there_is_no_clipboard(opened):
 
 
 def test_a_link_to_what_is_shown_is_copied(opened):
-    page = opened(AttentionExplorer(LETTERS, attention(), title="first"))
+    page = opened(AttentionExplorer(LETTERS, weights(), title="first"))
     page.evaluate("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
     page.get_by_label("Layer", exact=True).select_option("1")
     button = page.locator(".attnx-link")
     button.click()
     assert becomes(page, button.inner_text, lambda said: said == "copied") == "copied"
     assert page.evaluate("copied").endswith("#explorer=0&layer=1") and page.evaluate("copied") == page.url
-
-
-@pytest.mark.parametrize(
-    "made",
-    [each.explorer for each in (widgets, training, dynamics, alignment, generation, model, measure)],
-    ids=lambda made: made.__module__.rpartition("test_")[2],
-)
-def test_all_that_can_be_chosen_can_be_sent(opened, browser, made):
-    page = opened(made())
-    card = page.locator("section.attnx")
-    before = card.evaluate(LOOKS)
-    card.evaluate(CHANGED)
-    page.mouse.move(0, 0)
-    drawn(page)
-    after, address = card.evaluate(LOOKS), sent(page)
-    assert after != before
-    with watched_page(browser) as (other, problems):
-        other.goto(address)
-        there = other.locator("section.attnx")
-        assert becomes(other, lambda: there.evaluate(LOOKS), lambda looks: looks == after) == after
-        assert problems == []
 
 
 def test_a_link_in_the_text_sets_the_explorer_of_its_page_and_shows_it(html, browser):
@@ -200,3 +137,17 @@ def follows(page, other, link):
         place = partial(lambda box: box.bounding_box()["y"], each)
         assert 0 <= becomes(opened, place, lambda y: 0 <= y < 600) < 600, chosen
     return after != before
+
+
+def test_a_link_holds_lines_colours_and_the_key_too(opened) -> None:
+    page = opened(AttentionExplorer(list("abcd"), torch.full((1, 1, 4, 4), 0.25)))
+    page.get_by_label("What the strongest colour stands for").select_option("shown")
+    page.locator(".attnx-overlay").click(position={"x": 40, "y": 40})
+    page.get_by_label("How attention is drawn").select_option("lines")
+    page.locator(".attnx-link").click()
+    assert page.evaluate("location.hash").endswith("#explorer=0&colours=shown&drawn=lines&key=1&query=1")
+    shown = canvas_hash(page, ".attnx-drawn")
+    page.reload()
+    page.locator(".attnx-drawn").wait_for()
+    drawn(page)
+    assert canvas_hash(page, ".attnx-drawn") == shown

@@ -6,7 +6,6 @@ With a model that is made up, whose every number is known; and with the book's o
 import re
 from pathlib import Path
 
-import axe_playwright_python
 import numpy as np
 import pytest
 import torch
@@ -16,13 +15,13 @@ from attnlib.rollout.generative import _ignored
 from attnlib.widgets import LanguageModelExplorer
 from attnlib.widgets.generation_explorer import Recording
 from attnlib.widgets.language_model_explorer import BOOK, ModelFile, Trial
-from tests.book.test_generation_explorer_in_browser import STATUS, listed, parts
-from tests.browser import agrees, watched_page
+from tests.book.test_generation_explorer_in_browser import STATUS, listed
+from tests.browser import agrees, focused, violations, watched_page
+from tests.explorers import passage
 
 pytestmark = pytest.mark.book
 
 LAYERS, HEADS, LONGEST = 3, 2, 40
-AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js").read_text()
 
 MADE_UP = Path(__file__).with_name("made_up_model.js").read_text(encoding="utf-8")
 FILE = ModelFile("made up", "made-up.gguf", 4, "0" * 64)
@@ -76,11 +75,6 @@ def write(page):
 def asker(page):
     """The button that asks for occlusion."""
     return page.locator(".attnw-main > button")
-
-
-def focused(page):
-    """The words on what has the focus."""
-    return page.evaluate("document.activeElement.innerText")
 
 
 @pytest.fixture
@@ -137,7 +131,7 @@ def test_loading_can_be_stopped(opened):
 )
 def test_a_browser_that_cannot_says_why_and_leaves_what_was_recorded(browser, tmp_path, lacking, said):
     widget = explorer(file=BOOK)
-    widget._show([Recording.of("kept", **parts())])
+    widget._show([Recording.of("kept", **passage())])
     (tmp_path / "x.html").write_text(f"<script>{lacking}</script>{widget.to_html()}")
     with watched_page(browser) as (page, problems):
         page.goto((tmp_path / "x.html").as_uri())
@@ -220,7 +214,7 @@ def test_markup_stays_text(opened):
 
 def test_what_was_recorded_is_one_text_among_the_readers(opened):
     widget = explorer()
-    widget._show([Recording.of("kept", **parts())])
+    widget._show([Recording.of("kept", **passage())])
     page = opened(widget)
     assert page.locator("[data-g]").count() == 4
     choose(page)
@@ -483,14 +477,6 @@ def test_four_controls_are_seen_and_the_likeliest_tokens_stand_there_as_bars(ope
 
 
 # ---- the page around
-
-
-def violations(page):
-    page.evaluate(AXE)
-    return page.evaluate(
-        """() => axe.run(".attnx").then(({ violations }) =>
-             violations.map(({ id, nodes }) => [id, nodes.map(({ html }) => html)]))"""
-    )
 
 
 @pytest.mark.parametrize(("dark", "width"), [(False, 1400), (True, 400)])

@@ -187,22 +187,26 @@ def test_a_damaged_file_beside_the_page_is_refused_and_not_kept(served, browser,
 # ---- the book's own
 
 
-@pytest.fixture
-def chapter(opened):
+@pytest.fixture(scope="module")
+def chapter(browser, tmp_path_factory):
     """The chapter's explorer, from disk; its reader has chosen the file, the first prompt is written."""
-    path = books_file()
-    page = opened(LanguageModelExplorer(trials=TRIALS), width=1400)
-    page.set_default_timeout(120_000)
-    page.set_input_files("input[type=file]", path)
-    page.get_by_label("What is shown of every word").select_option("rollout")  # no occlusion by itself
-    page.wait_for_selector("[data-g='23']")
-    done(page)
-    opened_up(page)
-    return page
+    path, place = books_file(), tmp_path_factory.mktemp("chapter") / "x.html"
+    place.write_text(LanguageModelExplorer(trials=TRIALS).to_html(), encoding="utf-8")
+    with watched_page(browser, width=1400) as (page, problems):
+        page.goto(place.as_uri())
+        page.set_default_timeout(120_000)
+        page.set_input_files("input[type=file]", path)
+        page.get_by_label("What is shown of every word").select_option("rollout")  # no occlusion by itself
+        page.wait_for_selector("[data-g='23']")
+        done(page)
+        opened_up(page)
+        yield page
+        assert problems == []
 
 
 def written(page, name):
     """Chooses a prompt that is offered; what is written then."""
+    page.get_by_label("What is shown of every word").select_option("rollout")  # no occlusion by itself
     page.get_by_label("Prompt to try").select_option(name)
     done(page)
     return page.locator("[data-g]").all_inner_texts()
@@ -212,7 +216,6 @@ def test_the_needle_is_found_by_blank_out_wherever_it_stands(chapter):
     for name in ("a needle", "the needle moved"):
         assert "".join(written(chapter, name)).startswith("␣1936.")
         assert chapter.locator("[data-g][aria-pressed=true]").inner_text() == "1"
-        chapter.get_by_label("What is shown of every word").select_option("rollout")
         assert "1" not in chapter.locator(".attng-name").all_inner_texts()
     asker(chapter).click()
     done(chapter)

@@ -162,3 +162,8 @@ def test_a_string_that_cannot_be_reversed_in_the_page_is_refused(task, text, mes
 def test_what_does_not_exist_cannot_be_swapped(head, swap):
     with pytest.raises(traitlets.TraitError):
         explorer(swaps={head: swap})
+
+
+def test_only_models_that_reverse_strings_can_have_the_slider_first():
+    with pytest.raises(ValueError, match="first must be strength for string reversal only"):
+        ModelExplorer({"sort": parts()}, first="strength")

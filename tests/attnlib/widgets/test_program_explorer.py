@@ -5,20 +5,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attnlib.benchmarking.population import draw
 from attnlib.widgets import ProgramExplorer
-from tests.explorers import raw
-
-POINTER: dict[str, Any] = {"program": draw(1016), "text": "acddadedbbab", "query": 12}
-COUNT: dict[str, Any] = {"program": draw(1010), "text": "bcddcccbcc", "query": 6}
-
-
-def explorer(**settings: Any) -> ProgramExplorer:
-    return ProgramExplorer({"a pointer": POINTER, "a count": COUNT}, **settings)
+from tests.explorers import COUNT, POINTER, program_explorer, raw
 
 
 def test_the_page_gets_every_relation_mask_and_table_of_a_program() -> None:
-    made = explorer()
+    made = program_explorer()
     assert repr(made) == "ProgramExplorer: 2 programs"
     for index, given in enumerate((POINTER, COUNT)):
         shown, program = made.items[index], given["program"]

@@ -1,53 +1,20 @@
-"""The explorers in Chromium, with the network off: what is drawn, said and saved."""
+"""The explorer of attention in Chromium: references, lines, tokens, small pictures of heads."""
 
 import re
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 import torch
 
 from attnlib.widgets import AttentionExplorer
-from tests.browser import agrees, becomes, canvas_hash, downloaded, readout
+from tests.book.test_explorers_in_browser import looks
+from tests.browser import becomes, canvas_hash, point, readout
+from tests.explorers import LETTERS, alignment_explorer, attention_explorer
+from tests.explorers import weights as some_weights
 
 pytestmark = pytest.mark.book
 
-LETTERS = list("abcdefgh")
 MAP, OVERLAY = ".attnx-map", ".attnx-overlay"
-
-
-def attention(layers=2, heads=3, queries=8, keys=8):
-    generator = torch.Generator().manual_seed(1)
-    return torch.softmax(2 * torch.randn(layers, heads, queries, keys, generator=generator), dim=-1)
-
-
-def explorer(**settings):
-    settings = {"references": {(0, 1): torch.eye(8).flip(0).bool()}, "head": 1} | settings
-    return AttentionExplorer(LETTERS, attention(), **settings)
-
-
-def tip(page, q, k, of=8):
-    """What is said of the cell that is pointed at, and the weight in it."""
-    cell = page.locator(OVERLAY).bounding_box()["width"] / of
-    page.locator(OVERLAY).hover(position={"x": (k + 0.5) * cell, "y": (q + 0.5) * cell})
-    return page.locator(".attnx-panels .attnx-tip").inner_text().rsplit(": ", 1)
-
-
-# ---- the picture
-
-
-def test_every_layer_head_and_mean_has_its_own_picture(opened):
-    page = opened(explorer())
-    pictures = []
-    for layer in ("0", "1"):
-        page.get_by_label("Layer", exact=True).select_option(layer)
-        for head in ("-1", "0", "1", "2"):
-            page.get_by_label("Head", exact=True).select_option(head)
-            pictures.append(canvas_hash(page, MAP))
-    assert len(set(pictures)) == len(pictures)
-    page.get_by_label("Layer", exact=True).select_option("0")
-    page.get_by_label("Head", exact=True).select_option("1")
-    assert canvas_hash(page, MAP) == pictures[2]
 
 
 def test_colours_grow_with_the_weight(opened):
@@ -63,7 +30,7 @@ def test_colours_grow_with_the_weight(opened):
 
 
 def test_the_reference_can_be_hidden_and_is_absent_where_there_is_none(opened):
-    page = opened(explorer())
+    page = opened(attention_explorer())
     outlined = canvas_hash(page, MAP)
     page.get_by_label("reference", exact=True).click()
     plain = canvas_hash(page, MAP)
@@ -102,7 +69,7 @@ def test_every_head_has_its_own_reference(opened):
 
 def test_rows_without_a_reference_can_be_left_out(opened):
     """The last three of eight queries have one, each in another head."""
-    weights, references = attention(1, 3), {}
+    weights, references = some_weights(1, 3), {}
     for head in range(3):
         mask = torch.zeros(8, 8, dtype=torch.bool)
         mask[5 + head, head] = True
@@ -131,7 +98,7 @@ def test_rows_without_a_reference_can_be_left_out(opened):
 
 
 def test_lines_between_tokens_can_stand_in_the_place_of_the_map(opened):
-    page = opened(explorer(query=-1))
+    page = opened(attention_explorer(query=-1))
     form, drawn = page.get_by_label("How attention is drawn"), page.locator(".attnx-drawn")
     assert drawn.is_hidden()
     form.select_option("lines")
@@ -154,92 +121,18 @@ def test_lines_between_tokens_can_stand_in_the_place_of_the_map(opened):
     assert drawn.is_hidden() and page.locator(".attnx-stage").is_visible()
 
 
-def test_the_scale_can_end_at_the_largest_weight(opened):
-    page = opened(AttentionExplorer(LETTERS, attention() / 4))
-    before = canvas_hash(page, MAP)
-    assert page.locator(".attnx-ticks span").last.inner_text() == "1"
-    page.get_by_label("What the strongest colour stands for").select_option("shown")
-    assert canvas_hash(page, MAP) != before
-    assert float(page.locator(".attnx-ticks span").last.inner_text()) == pytest.approx(
-        attention()[0, 0].max().item() / 4, abs=0.006
-    )
-
-
-# ---- hover and keyboard
-
-
-def test_a_hover_shows_the_true_weight_of_every_cell_it_is_over(opened):
-    page = opened(explorer(title="T"))
-    before, truth = canvas_hash(page, OVERLAY), attention()[0, 1]
-    for q, k in [(0, 0), (3, 1), (7, 7), (2, 5), (6, 4)]:
-        cell, weight = tip(page, q, k)
-        assert cell == f"query '{LETTERS[q]}' ({q}) → key '{LETTERS[k]}' ({k})"
-        assert agrees(weight, truth[q, k])
-        assert canvas_hash(page, OVERLAY) != before
-    page.locator(".attnx-title").hover()
-    assert page.locator(".attnx-tip").is_hidden()
-    assert canvas_hash(page, OVERLAY) == before
-    page.get_by_label("Head", exact=True).select_option("-1")
-    assert agrees(tip(page, 4, 2)[1], attention()[0].mean(0)[4, 2])
-
-
 def test_a_hover_names_the_largest_keys_and_the_share_on_the_reference(opened):
-    page = opened(explorer())
-    tip(page, 2, 2)
-    row = attention()[0, 1, 2]
+    page = opened(attention_explorer())
+    point(page, OVERLAY, 2.5 / 8, 2.5 / 8)
+    row = some_weights()[0, 1, 2]
     said = readout(page)
     largest = row.argsort(descending=True)[:3].tolist()
     assert [int(k) for k in re.findall(r"\((\d)\)", said)] == [2, *largest, 2]  # and the key pointed at
     assert abs(int(re.search(r"(\d+) % of the row", said)[1]) - 100 * row[5].item()) <= 2
 
 
-# How many heat maps are drawn while the pointer visits nodes: what a hover costs, on any machine.
-DRAWN = """(nodes, type) => {
-  let drawn = 0;
-  const own = CanvasRenderingContext2D.prototype, { putImageData } = own;
-  own.putImageData = function (...all) { drawn += 1; putImageData.apply(this, all); };
-  for (const node of nodes) {
-    const { x, y, width, height } = node.getBoundingClientRect();
-    const middle = { clientX: x + width / 2, clientY: y + height / 2 };
-    node.dispatchEvent(new PointerEvent(type, { bubbles: true, ...middle }));
-  }
-  own.putImageData = putImageData;
-  return drawn;
-}"""
-
-
-def test_hovering_draws_no_heat_map_again(opened):
-    page = opened(AttentionExplorer(["token"] * 20, attention(2, 3, 20, 20)))
-    before = canvas_hash(page, OVERLAY)
-    assert page.locator(OVERLAY).evaluate_all(DRAWN, "pointermove") == 0
-    assert canvas_hash(page, OVERLAY) != before
-
-
-def test_the_arrow_keys_choose_a_row_and_a_key_and_say_so(opened):
-    page = opened(explorer())
-    live, before = page.locator("[aria-live]"), canvas_hash(page, OVERLAY)
-    page.locator(".attnx-stage").focus()
-    page.keyboard.press("ArrowDown")
-    first = canvas_hash(page, OVERLAY)
-    assert first != before
-    assert live.inner_text().startswith("Layer 0, head 1. Query 'a' (0) looks most at ")
-    page.keyboard.press("ArrowDown")
-    assert canvas_hash(page, OVERLAY) != first
-    assert "Query 'b' (1)" in live.inner_text()
-    page.keyboard.press("ArrowRight")
-    page.keyboard.press("ArrowRight")
-    assert "Query 'b' (1) → key 'b' (1): " in live.inner_text()
-    page.keyboard.press("PageDown")
-    assert live.inner_text().startswith("Layer 0, head 2. ")
-    page.keyboard.press("End")
-    assert "Query 'h' (7)" in live.inner_text()
-    page.keyboard.press("Escape")
-    assert "No query selected" in live.inner_text()
-    assert canvas_hash(page, OVERLAY) == before
-
-
 def test_tokens_can_be_pointed_at_chosen_and_walked_through(opened):
-    page = opened(explorer())
+    page = opened(attention_explorer())
     tokens = page.locator("button.attnx-token")
     assert tokens.nth(3).get_attribute("style") in (None, "")
     tokens.nth(2).hover()
@@ -253,7 +146,7 @@ def test_tokens_can_be_pointed_at_chosen_and_walked_through(opened):
 
 
 def test_the_small_pictures_choose_a_head_by_mouse_and_by_keys(opened):
-    page = opened(explorer())
+    page = opened(attention_explorer())
     before = canvas_hash(page, MAP)
     page.get_by_role("button", name="layer 1, head 2").click()
     assert canvas_hash(page, MAP) != before
@@ -264,30 +157,13 @@ def test_the_small_pictures_choose_a_head_by_mouse_and_by_keys(opened):
     assert page.evaluate("document.activeElement.title") == "layer 0, head 1"
 
 
-def test_the_table_lists_every_query_of_the_head_shown(opened):
-    page = opened(explorer())
-    page.locator("summary").click()
-    rows = page.locator(".attnx tbody tr")
-    rows.first.wait_for()
-    assert rows.count() == 8
-    for head in (1, 2):
-        page.get_by_label("Head", exact=True).select_option(str(head))
-        assert f"({attention()[0, head, 0].argmax().item()})" in rows.first.locator("td").first.inner_text()
-
-
-# ---- tokens are text
-
-
 def test_tokens_that_cannot_be_seen_are_made_visible(opened):
-    page = opened(AttentionExplorer([" the", "\n", "\t", "", "\u200b"], attention(1, 1, 5, 5)))
+    page = opened(AttentionExplorer([" the", "\n", "\t", "", "\u200b"], some_weights(1, 1, 5, 5)))
     assert page.locator("button.attnx-token").all_inner_texts() == ["␣the", "⏎", "⇥", "∅", "U+200B"]
 
 
-# ---- several widgets, several examples
-
-
 def test_equal_widgets_on_a_page_are_drawn_and_turned_independently(opened):
-    page = opened(explorer(), explorer(), explorer(layer=1))
+    page = opened(attention_explorer(), attention_explorer(), attention_explorer(layer=1))
     count = "places => places.map((place) => place.childElementCount)"
     places = page.locator("[data-attnlib]").evaluate_all(count)
     assert places == [1, 1, 1]
@@ -298,62 +174,22 @@ def test_equal_widgets_on_a_page_are_drawn_and_turned_independently(opened):
     assert after[0] == hashes[0] and after[2] == hashes[2] and after[1] != hashes[1]
 
 
-def test_examples_are_switched_and_a_smaller_one_stays_inside(opened):
-    small = attention(1, 2, 3, 5)
-    examples = {
-        "large": {"tokens": LETTERS, "attentions": attention(), "references": torch.eye(8).bool()},
-        "small": {"tokens": list("vwxyz"), "attentions": small, "query_tokens": list("123")},
-    }
-    page = opened(AttentionExplorer.from_examples(examples, layer=1, head=2, query=7))
-    before = canvas_hash(page, MAP)
-    page.get_by_label("Example", exact=True).select_option("small")
-    assert canvas_hash(page, MAP) != before
-    assert page.get_by_label("Head", exact=True).input_value() == "1"
-    assert all(each.is_hidden() for each in page.locator(".attnx-check").all())
-    cell, weight = tip(page, 2, 4, of=5)
-    assert cell == "query '3' (2) → key 'z' (4)" and agrees(weight, small[0, 1, 2, 4])
-    page.get_by_label("Example", exact=True).select_option("large")
-    assert canvas_hash(page, MAP) == before
-
-
-# ---- the page around it
-
-
-def test_two_hundred_tokens_scroll_within_their_frame(opened):
-    page = opened(AttentionExplorer(["t"] * 200, attention(1, 1, 200, 200)), width=700)
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    page.locator(".attnx-stage").focus()
-    page.keyboard.press("End")
-    box, stage = page.locator(MAP).bounding_box(), page.locator(".attnx-stage").bounding_box()
-    assert abs(box["y"] + box["height"] - stage["y"] - stage["height"]) < 20  # the last row is in view
-
-
 def test_the_books_light_panel_on_a_dark_page_makes_it_light(opened):
-    panel = f'<div style="background: #ced6dd; padding: 1em">{explorer().to_html()}</div>'
+    panel = f'<div style="background: #ced6dd; padding: 1em">{attention_explorer().to_html()}</div>'
     assert opened(panel, dark=True).locator(".attnx").get_attribute("data-mode") == "light"
 
 
 def test_what_is_hidden_at_first_is_drawn_when_shown(opened):
-    page = opened(f"<details><summary>more</summary>{explorer().to_html()}</details>", explorer())
+    page = opened(
+        f"<details><summary>more</summary>{attention_explorer().to_html()}</details>", attention_explorer()
+    )
     page.get_by_text("more").click()
     shown = canvas_hash(page, f":nth-match({MAP}, 2)")
     assert becomes(page, lambda: canvas_hash(page, MAP), lambda now: now == shown) == shown
 
 
-def test_the_heat_map_is_saved_as_svg_and_png(opened, tmp_path):
-    page = opened(explorer(title='<T> & "x"'))
-    assert downloaded(page, "as SVG", tmp_path / "map.svg") == "T-x-layer-0-head-1.svg"
-    svg = ElementTree.parse(tmp_path / "map.svg").getroot()
-    texts = [node.text for node in svg.iter("{http://www.w3.org/2000/svg}text")]
-    assert texts[0] == '<T> & "x": layer 0, head 1' and [t for t in texts if t in LETTERS] == LETTERS * 3
-    paths = [node.attrib["d"] for node in svg.iter("{http://www.w3.org/2000/svg}path")]
-    assert sum(path.count("M") for path in paths if path.endswith("z")) >= 64
-    downloaded(page, "as PNG", tmp_path / "map.png")
-    assert (tmp_path / "map.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
-
-
 def test_the_page_hears_of_its_own_keys_and_of_no_others(opened):
-    page = opened(explorer())
+    page = opened(attention_explorer())
     page.evaluate(
         "() => { window.heard = []; addEventListener('keydown', (event) => heard.push(event.key)); }"
     )
@@ -362,3 +198,64 @@ def test_the_page_hears_of_its_own_keys_and_of_no_others(opened):
         page.keyboard.press(keys)
     heard = [key for key in page.evaluate("heard") if key not in ("Control", "Meta", "Alt")]
     assert heard == ["k", "k", "j"]
+
+
+def test_the_weight_of_the_chosen_cell_is_read_out(opened) -> None:
+    n = 80
+    weights = torch.full((1, 1, n, n), 1 / n)
+    page = opened(AttentionExplorer([f"t{i}" for i in range(n)], weights))
+    stage = page.locator(".attnx-stage")
+    stage.focus()
+    for key in ("Home", "ArrowDown", "ArrowRight"):
+        page.keyboard.press(key)
+    page.mouse.move(1, 1)
+    assert re.search(r" On 't\d+' \(\d+\): 0\.01\d*\.$", readout(page)), readout(page)
+
+
+def test_tokens_from_right_to_left_keep_their_numbers_behind_them(opened) -> None:
+    words = ["שלום", "עולם", "היום", "מחר"]
+    page = opened(
+        AttentionExplorer(words, torch.eye(4)[None, None]),
+        AttentionExplorer(list("abcd"), torch.eye(4)[None, None]),
+    )
+    for place, apart in ((0, True), (1, False)):
+        page.locator(".attnx-overlay").nth(place).click(position={"x": 40, "y": 40})
+        said = page.locator(".attnx-readout").nth(place).inner_text()
+        assert ("\u2068'" in said and "'\u2069" in said) == apart, said
+
+
+def test_a_page_that_is_scrolled_repaints_nothing_and_one_that_turns_dark_does(opened) -> None:
+    """Themes mark a page that is scrolled by a class, in the place where they say what is dark."""
+    page = opened(alignment_explorer(title="T"))
+    light = looks(page)
+    page.evaluate(
+        """() => {
+             const pen = CanvasRenderingContext2D.prototype, clear = pen.clearRect;
+             window.painted = 0;
+             pen.clearRect = function (...box) { painted++; return clear.apply(this, box); };
+           }"""
+    )
+    page.evaluate("document.body.classList.add('scrolled')")
+    page.wait_for_timeout(600)  # colours that come late are looked for after 400 ms
+    assert page.evaluate("painted") == 0 and looks(page) == light
+    page.evaluate("document.body.style.background = '#121212'; document.body.classList.add('dark')")
+    assert becomes(page, lambda: page.locator(".attnx").get_attribute("data-mode"), "dark".__eq__) == "dark"
+    assert page.evaluate("painted") > 0 and looks(page) != light
+
+
+def test_room_for_a_scroll_bar_is_kept_before_there_is_one(opened) -> None:
+    """Else a card that is lower on a narrower page would make it come and go for ever."""
+    assert opened(attention_explorer()).evaluate("innerWidth - document.documentElement.offsetWidth") > 0
+
+
+def test_what_is_chosen_is_seen_and_reached_however_attention_is_drawn(opened) -> None:
+    page = opened(
+        AttentionExplorer([f"t{i}" for i in range(187)], some_weights(1, 1, 187, 187), query=160), width=500
+    )
+    reachable = page.locator(".attnx-strip button[tabindex='0']")
+    for form, frame, last in (("lines", ".attnx-lines", "t159"), ("map", ".attnx-stage", "t158")):
+        page.get_by_label("Drawn as").select_option(form)
+        assert page.locator(frame).evaluate("node => node.scrollTop") > 1000, form
+        reachable.focus()
+        page.keyboard.press("ArrowLeft")
+        assert reachable.all_inner_texts() == [last]

@@ -75,8 +75,8 @@ def hides_nothing_else(model: nn.Module, texts: Int[Tensor, "2 token"]) -> str |
     if alike(first, second, rounding(model)):
         return None
     return (
-        f"{type(model).__name__} hands on what tokens say beside the attention that can be changed, or "
-        "chooses by it where to look: a token that is hidden from all others still moves the prediction. "
+        f"{type(model).__name__} passes information between tokens outside the attention that can be "
+        "changed, or selects keys by it: a token that is hidden from all others still moves the prediction. "
         'Take a measure that changes the text itself, such as "blank-out" or "ReAGent".'
     )
 

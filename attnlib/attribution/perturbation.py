@@ -47,7 +47,7 @@ from attnlib.attribution.assumptions import (
     reads_nothing_else,
 )
 from attnlib.attribution.perturbation_engine import PerturbedBatch, Run, places, score_drops, scores_under
-from attnlib.attribution.prompts import Prompts, check_token, measure
+from attnlib.attribution.prompts import MUST_READ_ANOTHER, Prompts, check_token, measure
 from attnlib.attribution.stream import passing, slope, stream_of
 from attnlib.checks import check, check_between, check_one_of
 from attnlib.models.attention import AttentionCall, evaluating
@@ -74,7 +74,7 @@ def blank_out(
         check_token(model, "replacement", replacement)
     causal = is_causal(model)
     ids = prompts.ids[:, : prompts.query + 1] if causal else prompts.ids
-    check(ids.shape[1] >= 2, "the prompt must have at least 2 tokens", ids.shape[1])
+    check(ids.shape[1] >= 2, MUST_READ_ANOTHER, f"{ids.shape[1]} token")
     with evaluating(model):
         logits = logits_of(model, ids, start=prompts.query)[:, 0]
         aimed = prompts._replace(ids=ids).aimed(logits)
@@ -183,7 +183,7 @@ def attention_knockout(
     check_one_of(("query", "all"), queries=queries)
     causal = is_causal(model)
     some = prompts.ids.shape[1] >= 2 and (prompts.query or not causal)
-    check(some, "the prompt must have at least 2 tokens", 1)
+    check(some, MUST_READ_ANOTHER, "1 token")
     check_assumption(model, hides_nothing_else)
     asking = prompts.ids.new_tensor([prompts.query])
 

@@ -39,6 +39,9 @@ from attnlib.models.attention.forward import Mask, check_prompt, vocabulary_of
 from attnlib.options import check_kinds
 from attnlib.rollout.dense import numbers, token_indices
 
+MUST_READ_ANOTHER = "the prediction must read a token besides the one at the query"
+"""The demand of methods that change other tokens than the one at the query."""
+
 Method = Callable[..., Float[Tensor, "batch key"]]
 """A measure of attribution: a function of the module's signature."""
 
@@ -109,8 +112,8 @@ def check_logits(logits: Tensor) -> None:
     """Raise a `ValueError` for logits that are NaN or +infinity; -infinity (excluded tokens) is allowed."""
     if not bool((logits < torch.inf).all()):
         raise ValueError(
-            "the model's logits are no finite numbers (NaN or infinity), so there is nothing to explain: "
-            "a weight of it is none, or its numbers are too large for its precision"
+            "the model's logits must be finite; got NaN or infinity, so there is nothing to explain: a "
+            "weight is NaN, or numbers are too large for the model's precision"
         )
 
 

@@ -28,8 +28,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from attnlib.attribution.prompts import Prompts, measure
-from attnlib.checks import check, check_at_least, check_between
+from attnlib.attribution.prompts import MUST_READ_ANOTHER, Prompts, measure
+from attnlib.checks import check, check_at_least
 from attnlib.models.attention import evaluating
 from attnlib.models.attention.forward import logits_of
 from attnlib.models.causal import is_causal
@@ -58,10 +58,10 @@ def reagent(
     Each token is in `R` with probability `replaced`. The random draws are the same for all prompts of a
     length.
     """
-    check_at_least(1, runs=runs)
-    check_between(0, 1, replaced=replaced)
+    check_at_least(1, runs=runs, steps=steps)
+    check(0 < replaced < 1, "replaced must be above 0 and below 1: else no token is set apart", replaced)
     n = prompts.query + 1 if is_causal(model) else prompts.ids.shape[1]
-    check(n >= 2, "the prompt must have at least 2 tokens", n)
+    check(n >= 2, MUST_READ_ANOTHER, f"{n} token")
     ids, rng = prompts.ids[:, :n], np.random.default_rng([seed, n])
 
     def drawn() -> Float[Tensor, "run token"]:

@@ -56,7 +56,7 @@ def token_attributions(
     first, stop = _check_span(span, input_ids)
     if not is_causal(model):
         raise ValueError(
-            f"{type(model).__name__} looks at what comes later, too: it does not write one by one"
+            f"{type(model).__name__} is not causal, so a span cannot be explained token by token"
         )
     ids, _ = check_prompt(model, input_ids[None, :stop], None)
     return _rows(model, ids, list(range(first, stop)), named(methods))

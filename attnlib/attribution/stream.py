@@ -172,8 +172,8 @@ def _check_stream(model: nn.Module, there: list[Tensor], ids: Int[Tensor, "batch
     if there[0].shape[:2] != ids.shape:
         raise ValueError(
             f"{type(model).__name__} reads {tuple(there[0].shape[:2])} vectors of a prompt "
-            f"{tuple(ids.shape)}: not one for each token, or not in their order, so that no score can be "
-            "told to be a token's."
+            f"{tuple(ids.shape)}: not one for each token, or not in their order, so scores cannot "
+            "be assigned to tokens."
         )
 
 

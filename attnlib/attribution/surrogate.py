@@ -36,7 +36,7 @@ from torch import Tensor, nn
 
 from attnlib.attribution.assumptions import hides_nothing_else
 from attnlib.attribution.perturbation_engine import scores_under
-from attnlib.attribution.prompts import Prompts, check_logits, measure
+from attnlib.attribution.prompts import MUST_READ_ANOTHER, Prompts, check_logits, measure
 from attnlib.checks import check, check_at_least
 from attnlib.models.attention import AttentionCall, evaluating
 from attnlib.models.attention.forward import logits_of
@@ -69,7 +69,7 @@ def context_cite(
 
     The random halves, `ablations` in number, are the same for all prompts of a length.
     """
-    check_at_least(1, ablations=ablations)
+    check_at_least(2, ablations=ablations)
     seen = players(model, prompts)
     kept = halves(ablations, len(seen), seed)
     found = answers(model, prompts, seen, kept, logit, batch_size=batch_size)
@@ -108,7 +108,7 @@ def players(model: nn.Module, prompts: Prompts) -> list[int]:
     """`N`: the positions of the tokens that can be left out."""
     stop = prompts.query + 1 if is_causal(model) else prompts.ids.shape[1]
     found = [place for place in range(stop) if place != prompts.query]
-    check(found, "the prompt must have at least 2 tokens", 1)
+    check(found, MUST_READ_ANOTHER, "1 token")
     return found
 
 

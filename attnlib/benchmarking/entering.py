@@ -187,7 +187,7 @@ def benchmark(
     called = name or (method if isinstance(method, str) else str(getattr(method, "__name__", "my method")))
     own = Checked(METHODS[method] if isinstance(method, str) else method, called)
     others = [each for each in COMPARED if each != called]
-    new = isinstance(method, str) or called not in METHODS
+    new = called == method or called not in METHODS
     check(new, "name must differ from those of the methods that are there (give name=...)", called)
     known = published(seeds)
     missing = sorted(set(seeds) - set(known["seed"]))

@@ -34,8 +34,8 @@ from attnlib.stats.comparisons import corrected
 from attnlib.stats.seeds import over_seeds
 from attnlib.undoing import scope, undone
 
-SELECTION, CONFIRMATION = range(0, 1000), range(1000, 2000)
-"""Seeds for developing a method, and held-out seeds for testing it."""
+CONFIRMATION = range(1000, 2000)
+"""Held-out seeds for testing a method; develop it on others, such as 0 to 999."""
 
 PUBLISHED = Path(__file__).with_name(f"{POPULATION}.parquet")
 """The recorded scores of the methods `COMPARED`: rows of `rows_of`."""
@@ -196,7 +196,7 @@ def _p(difference: np.ndarray) -> float:
 
 
 UNCHANGED = "must leave the model's weights, mode and hooks as they were"
-SAME = "must give the same when it is asked again (draw from a generator with a seed of its own)"
+SAME = "must return the same when it is called again (draw from a generator with a seed of its own)"
 
 
 class Checked:

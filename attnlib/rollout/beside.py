@@ -52,7 +52,7 @@ def of_prompt(
     for name, value in inputs.items():
         if name not in OF_EACH_TOKEN:
             of_tokens = isinstance(value, Tensor) and value.shape == input_ids.shape
-            check(not of_tokens, f"{name} must be left out: it says nothing of tokens to be written", value)
+            check(not of_tokens, f"{name} must be left out: it has no values for generated tokens", value)
             continue
         fits = isinstance(value, Tensor) and value.ndim >= 2 and value.shape[-1] == n
         check(fits, f"{name} must be a tensor [1 {n}], as the prompt", getattr(value, "shape", value))
@@ -66,7 +66,8 @@ def of_all(
 ) -> dict[str, Any]:
     """The inputs for prompt and written tokens: lengthened as the model does it, plus what `generate` adds.
 
-    Without a cache, `generate` gives no mask, and the model takes a jump of positions for another text.
+    Without a cache, `generate` passes no mask, and the model reads a gap in `position_ids` as the border of
+    two packed texts.
     """
     from transformers.utils import ModelOutput
 

@@ -302,7 +302,9 @@ def check_rows(
             bad = ~torch.isfinite(layers[index]).flatten(2).all(-1)
             found = ", ".join(f"(batch {b}, head {h})" for b, h in bad.nonzero()[:4].tolist())
             more = ", ..." if int(bad.sum()) > 4 else ""
-            raise ValueError(f"attentions must be finite; got another in layer {layer}: {found}{more}")
+            raise ValueError(
+                f"attentions must be finite; got NaN or infinity in layer {layer}: {found}{more}"
+            )
         if off > ROW_SUM_TOLERANCE:
             warnings.warn(
                 f"Attention rows of layer {layer} do not sum to 1 (their mean over heads is off by up to "

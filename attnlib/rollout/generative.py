@@ -203,7 +203,7 @@ def generate_with_rollout(
             comes with options of `generate`; or an input besides tokens does not fit the prompt.
     """
     check_model(model)
-    demand = "max_new_tokens must be a number, or None with a continuation"
+    demand = "exactly one of max_new_tokens and continuation must be given"
     check((continuation is None) != (max_new_tokens is None), demand, max_new_tokens)
     beside = beside_tokens(model, generate_kwargs)
     options = {name: value for name, value in generate_kwargs.items() if name not in beside}
@@ -292,6 +292,7 @@ def check_continuation(
     """The continuation as a row of tokens; a `ValueError` if it is not a row of the model's token ids."""
     check(not generate_kwargs, "options of generate must not be given with a continuation", generate_kwargs)
     fits = isinstance(continuation, Tensor) and not continuation.is_floating_point()
+    fits = fits and continuation.dtype != torch.bool
     fits = fits and continuation.ndim in (1, 2) and 0 < continuation.numel() == continuation.shape[-1]
     check(fits, "continuation must be one row of token ids (see generators.prompts.continued)", continuation)
     size = vocabulary_of(model)

@@ -22,6 +22,7 @@ from attnlib.checks import check
 from attnlib.models.attention import watching
 from attnlib.models.attention.call import AttentionCall, Product, Wanted
 from attnlib.models.attention.forward import check_layers, model_dtype, n_layers
+from attnlib.models.devices import brought_by_name
 from attnlib.options import plain_options
 from attnlib.rollout.beside import beside_tokens, of_prompt
 from attnlib.rollout.dense import non_sink_mask
@@ -75,7 +76,8 @@ def stream_with_rollout(
         ValueError: as `generate_with_rollout`, before anything is generated.
     """
     prompt = check_generation(model, input_ids, attention_mask, max_new_tokens, generate_kwargs)
-    generate_kwargs |= of_prompt(beside_tokens(model, generate_kwargs), input_ids, attention_mask)
+    inputs = brought_by_name(model, beside_tokens(model, generate_kwargs))
+    generate_kwargs |= of_prompt(inputs, input_ids, attention_mask)
     for name in _ONE_BY_ONE:
         given = generate_kwargs.get(name)
         check(given is None, f"{name} must be None: a stream takes single tokens", given)

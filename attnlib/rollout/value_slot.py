@@ -103,10 +103,10 @@ def rollout_of(
 
     Raises:
         ValueError: there are no tokens, or more than the model's context; the model is an encoder-decoder
-            (its encoder alone is none), reads a learned prompt (PEFT), mixes tokens by more than attention
-            (recurrence, convolution), or computes attention outside of the interface; its kernel does not
-            leave out padding, or the mask has gaps between tokens; shapes do not fit; the model's forward has
-            no such option; the model computes NaN.
+            (its encoder alone is accepted), reads a learned prompt (PEFT), mixes tokens by more than
+            attention (recurrence, convolution), or computes attention outside of the interface; its kernel
+            does not leave out padding, or the mask has gaps between tokens; shapes do not fit; the model's
+            forward has no such option; the model computes NaN.
     """
     read = read_names(model) if model_inputs else []
     if "input_ids" in read and (swallowed := [name for name in model_inputs if name not in read]):

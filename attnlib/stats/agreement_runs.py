@@ -186,6 +186,7 @@ def check_runs(scores: Mapping[str, RunScores], gold: str | None, settings: Agre
         if name in others:
             check(np.array_equal(run.steps, steps), f"{name!r} must have the steps of {gold!r}", run.steps)
     broken = np.logical_or.reduce([run.broken() for run in scores.values()])
-    check(not broken.all(), "a row must have tokens, and no NaN in any run", f"{len(lengths)} others")
+    whole = not broken.all()
+    check(whole, "at least one row must have tokens and no NaN in any run", f"{len(lengths)} others")
     kept = {name: run.take(~broken) for name, run in scores.items()} if broken.any() else dict(scores)
     return Runs(kept, gold, others, settings)

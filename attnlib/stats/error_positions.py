@@ -60,4 +60,4 @@ def _check_once(rows: pd.DataFrame, by: Sequence[str] = ()) -> None:
     check_columns(rows, by, "sample", "position", "correct")
     check_groups(rows, *by, "sample", "position")
     twice = int(rows.duplicated([*by, "sample", "position"]).sum())
-    check(not twice, f"{', '.join([*by, 'sample'])} and position must differ from row to row", twice)
+    check(not twice, f"each ({', '.join([*by, 'sample', 'position'])}) must occur once", twice)

@@ -217,7 +217,10 @@ def _paired(first: Rows, second: Rows, rows: tuple[int, int], confidence: float)
     return filled(blank, (apart.mean(), *interval), (effect, effect - reach, effect + reach), tested)
 
 
-_NEARLY = f" up to rounding, {ROUNDING:g} of their size (if that is no rounding, subtract what all share)"
+_NEARLY = (
+    f" up to rounding, {ROUNDING:g} of their size (if this spread is real, subtract a constant from all "
+    "numbers first)"
+)
 
 
 def without(blank: Comparison, problem: str) -> Comparison:

@@ -55,9 +55,11 @@ def side_clause(
 
     The bound is a value, or another number with its interval.
     """
-    if number is None or bound is None or number["low"] != number["low"]:
+    if number is None or bound is None:
         return lacking
     least, most = (bound["low"], bound["high"]) if hasattr(bound, "keys") else (bound, bound)
+    if pd.isna([number["low"], number["high"], least, most]).any():
+        return lacking
     if number["low"] > most:
         return above
     return below if number["high"] < least else neither

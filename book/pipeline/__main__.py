@@ -1,6 +1,7 @@
 """`python -m book.pipeline quick --cores 2`: run the Snakefile for one profile; say where the page is."""
 
 import argparse
+import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -28,8 +29,8 @@ def cores(text: str) -> int:
 
 
 def is_dry(options: list[str]) -> bool:
-    """Whether Snakemake is only to say what it would do."""
-    return not {"-n", "--dry-run", "--dryrun"}.isdisjoint(options)
+    """Whether Snakemake is only to say what it would do: -n, also among other letters, as in -np."""
+    return any(re.fullmatch(r"-[a-zA-Z]*n[a-zA-Z]*|--dry-?run", option) for option in options)
 
 
 def build_lock() -> AcquireReturnProxy:

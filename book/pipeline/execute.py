@@ -148,11 +148,15 @@ def clean(notebook: nbformat.NotebookNode, chapter: Path | None = None) -> nbfor
 def other_than_written(notebook: nbformat.NotebookNode, chapter: Path | None = None) -> list[str]:
     """The injected parameters whose values are neither the notebook's own nor its `quick` profile's."""
     own, given = own_and_given(notebook)
-    less = dict[str, Any]()
-    if chapter and (quick := chapter.with_name("profiles") / chapter.stem / "quick.yaml").exists():
-        less = read_profile(quick, chapter)
-    asked = assigned("\n".join(f"{name} = {value!r}" for name, value in less.items()))
-    return [name for name, value in given.items() if value not in (own.get(name), asked.get(name))]
+    less = quick_values(chapter) if chapter else {}
+    quick = assigned("\n".join(f"{name} = {value!r}" for name, value in less.items()))
+    return [name for name, value in given.items() if value not in (own.get(name), quick.get(name))]
+
+
+def quick_values(chapter: Path) -> dict[str, Any]:
+    """The parameters of a chapter's `quick` profile, if it has one."""
+    profile = chapter.with_name("profiles") / chapter.stem / "quick.yaml"
+    return read_profile(profile, chapter) if profile.exists() else {}
 
 
 def parameters_of(notebook: nbformat.NotebookNode) -> dict[str, str]:
@@ -246,6 +250,7 @@ def main() -> int:
     name, start = args.source.stem, time.monotonic()
     say(name, 0, "begun")
     try:
+        quick_values(args.source)  # `clean` reads them, too: a mistake in them must not cost a run of hours
         notebook = run_chapter(args.source, read_profile(args.parameters, args.source))
         wall_time = time.monotonic() - start
         if absent := fill_absent(notebook):

@@ -85,7 +85,7 @@ class Chapters(LargeFileManager):
 
     def save(self, model: dict[str, Any], path: str = "") -> dict[str, Any]:
         """Writes a file with the book's own roles."""
-        return super().save(_changed(model, naming), path)
+        return super().save(_changed({"path": path} | model, naming), path)
 
 
 def _changed(model: dict[str, Any], change: Callable[[str], str]) -> dict[str, Any]:

@@ -27,6 +27,7 @@ import yaml
 from book.pipeline.absent import ABSENT, NAN, NOT_YET, fill_absent
 from book.pipeline.contents import documents
 from book.pipeline.execute import clean, parameters_of
+from book.pipeline.profiles import ProfileError
 from book.pipeline.roles import NUMBER, glued, name_and_format, written
 from book.pipeline.stage import NOT_PAGES, NOT_PROSE, BookError, render, write_out
 
@@ -301,7 +302,7 @@ def main() -> None:
         "--output",
         type=Path,
         metavar="FOLDER",
-        help="of the page; unless named, out_page beside out.ipynb, or in build/pages",
+        help="folder for the page (default: NAME_page beside the notebook, or in build/pages)",
     )
     chosen = parser.parse_args()
     beside = Path("build/pages") if chosen.notebook.parent.name == "notebooks" else chosen.notebook.parent
@@ -310,7 +311,7 @@ def main() -> None:
         sys.exit("A page is made in the book's own folder: there is no _config.yml here.")
     try:
         page = make_page(chosen.notebook, folder)
-    except (NoChapterError, BookError, OSError) as error:
+    except (NoChapterError, BookError, ProfileError, OSError) as error:
         sys.exit(f"No page was made of {chosen.notebook}: {error}")
     print(f"The page: {page.resolve().as_uri()}")
 

@@ -65,7 +65,7 @@ def priority(name: str, profile: str) -> int:
     Other chapters wait for them, or they take minutes.
     """
     waited_for = any(name in others for others in needs(profile).values())
-    return int(waited_for or "minutes" in by_comment(name, profile))
+    return int(waited_for or re.search("minutes|hour|day|night", by_comment(name, profile)) is not None)
 
 
 def about_to_run(jobs: Iterable[tuple[Any, Any]], profile: str) -> list[str]:

@@ -117,7 +117,11 @@ def planned(path: Path) -> Sweep:
     for values in itertools.product(*lists.values()) if lists else ():
         shown = dict(zip(lists, values, strict=True))
         runs.append(Planned(shared | shown, shown))
-    return Sweep(told.chapter, {name_of(told.chapter, run.parameters): run for run in runs}, told.record)
+    named = {name_of(told.chapter, run.parameters): run for run in runs}
+    if len(named) < len(runs):
+        again = next(run for run in runs if run not in named.values())
+        raise ProfileError(f"{path}: two runs must not have equal parameters; got {again.shown} once more")
+    return Sweep(told.chapter, named, told.record)
 
 
 def name_of(chapter: str, parameters: Mapping[str, Any]) -> str:

@@ -77,7 +77,7 @@ def test_what_is_pointed_at_is_told_in_words_and_true_numbers_and_nothing_moves(
         told = page.locator(cell.said).inner_text()
         found = re.search(pattern(cell.words), told)
         assert found, (cell.words, told)
-        assert all(agrees(*pair) for pair in zip(found.groups(), cell.numbers, strict=False)), told
+        assert all(agrees(*pair) for pair in zip(found.groups(), cell.numbers, strict=True)), told
         assert looks(page) != before
         heights.add(page.locator(".attnx").bounding_box()["height"])
         page.locator(".attnx-title").hover()

@@ -78,6 +78,9 @@ def test_the_server_changes_what_is_seen_and_not_what_is_kept(tmp_path: Path) ->
             assert kept == before
     assert manager.get("a.ipynb")["content"]["cells"][1]["source"] == code.source, "code is left alone"
     assert manager.get("a.py")["content"] == TEXT
+    written = asking(TEXT)
+    manager.save({"type": "file", "format": "text", "content": written}, "a.py")
+    assert (tmp_path / "a.py").read_text() == written, "code is written as it is"
     assert [each["name"] for each in sorted(manager.get("")["content"], key=lambda each: each["name"])] == [
         "a.ipynb", "a.md", "a.py"]  # fmt: skip
 

@@ -743,6 +743,7 @@ def test_a_sweep_does_what_is_left_and_its_table_has_what_is_there(project: Path
         ("chapter: first\n", "must have either lists or runs"),
         ("chapter: first\nlists: {seconds: [0]}\nruns: [{of: x}]\n", "must have either lists or runs"),
         ("chapter: first\nlists: {seconds: []}\n", "lists.seconds: "),
+        ("chapter: first\nlists: {seconds: [0, 0]}\n", "two runs must not have equal parameters"),
         ("chapter: first\nlist: {seconds: [0]}\n", "list: "),
         ("chapter: first\nlists: {seconds: [0], seconds: [1]}\n", "line 2: 'seconds' stands there twice"),
         ("chapter: first\nlists: {'a = 1; b': [0]}\n", "first has no parameter 'a = 1; b'"),

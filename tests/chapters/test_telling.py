@@ -59,6 +59,7 @@ def test_a_clause_says_on_which_side_of_a_bound_an_interval_lies(low, high, said
         assert side_clause({"low": low, "high": high}, *words, bound=bound) == said
     assert side_clause(pd.Series({"low": -1, "high": -0.5}), *words) == "below"
     assert side_clause(None, *words) == side_clause(ROWS.iloc[0], *words, bound=None) == "not run"
+    assert side_clause({"low": 1, "high": 2}, *words, bound=np.nan) == "not run"
 
 
 def test_a_number_without_enough_data_says_so(told):

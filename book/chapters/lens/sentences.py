@@ -158,14 +158,9 @@ def tell_mass(mass: Mapping[str, np.ndarray]) -> None:
     """Tell what share each method puts on the reference, and whether rollout of a trained model puts more."""
     tell({method: shares.mean() for method, shares in mass.items()}, "mass of {}")
     apart = pd.DataFrame({"value": mass["rollout"] - mass["rollout of uniform attention"]})
-    tell({"rollout finds": finds_clause(summarise(apart, bounds=(-1.0, 1.0)).iloc[0])})
-
-
-def finds_clause(difference: Any) -> str:
-    """Say whether a difference is significant, as an amount: "significantly more"."""
-    if difference.low <= 0 <= difference.high:
-        return "not significantly more"
-    return "significantly more" if difference.low > 0 else "significantly less"
+    difference = summarise(apart, bounds=(-1.0, 1.0)).iloc[0]
+    words = ("significantly less", "not significantly more", "significantly more")
+    tell({"rollout finds": side_clause(difference, *words)})
 
 
 def tell_equals(at_equals: pd.DataFrame) -> None:

@@ -95,7 +95,7 @@ def hist_without_bos(rows: pd.DataFrame) -> Outcome:
         above(found, found.least),
         "Tokens right with the paper's two heads",
         number(found, "seeds", found.least, unit="%", digits=1),
-        more=f"{UNVERIFIED} It is {100 * found.theirs:g} %.",
+        more=f"{UNVERIFIED} The paper has {100 * found.theirs:g} %.",
         paper=_printed(found.theirs, "%"),
     )
 
@@ -111,7 +111,7 @@ def second_layer_is_needed(rows: pd.DataFrame) -> Outcome:
         f"Accuracy that `{least.task}`, the less affected of the two, loses without it",
         number(least, "seeds", POINT, unit="points", signed=True),
         beside(least, _published(least)),
-        f"{UNVERIFIED} It is {100 * _published(least):.1f} points.",
+        f"{UNVERIFIED} The paper has {100 * _published(least):.1f} points.",
         _printed(_published(least), "points"),
     )
 
@@ -136,7 +136,7 @@ def second_head_is_needed(task: str, rows: pd.DataFrame) -> Outcome:
         "Accuracy lost without it",
         number(lost, "seeds", 0, unit="points", digits=1, signed=True),
         beside(lost, _published(lost)) if lost.low > 0 else "",
-        f"{UNVERIFIED} It is {100 * _published(lost):.1f} points.",
+        f"{UNVERIFIED} The paper has {100 * _published(lost):.1f} points.",
         _printed(_published(lost), "points"),
     )
 

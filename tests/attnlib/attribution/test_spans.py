@@ -100,5 +100,5 @@ def test_attribute_takes_a_span_of_what_was_written(model) -> None:
 
 
 def test_a_model_that_sees_what_comes_later_is_refused() -> None:
-    with pytest.raises(ValueError, match="does not write one by one"):
+    with pytest.raises(ValueError, match="is not causal"):
         span_attributions(Transformer(TransformerConfig(10, causal=False)), IDS, (5, 7), "rollout")

@@ -121,6 +121,7 @@ def test_the_command_prints_the_row_and_writes_a_page(file, tmp_path, capsys) ->
         ("{file}:mine", ["-o", "page.txt"], "--output must end in .html or .json; got page.txt"),
         ("{file}:mine", ["-o", "no/such/page.html"], "there is no folder no/such"),
         ("{file}:mine", ["--name", "rollout"], "name must differ from those of the methods that are there"),
+        ("rollout", ["--name", "AttnLRP"], "name must differ from those of the methods that are there"),
     ],
 )
 def test_what_cannot_be_entered_is_one_line(file, capsys, method, more, message) -> None:

@@ -287,8 +287,8 @@ def test_a_given_continuation_takes_the_place_of_the_models_words(name):
 @pytest.mark.parametrize(
     ("options", "name"),
     [
-        ({}, "max_new_tokens"),
-        ({"continuation": torch.tensor([1]), "max_new_tokens": 3}, "max_new_tokens"),
+        ({}, "exactly one of max_new_tokens"),
+        ({"continuation": torch.tensor([1]), "max_new_tokens": 3}, "exactly one of max_new_tokens"),
         ({"continuation": torch.tensor([1]), "do_sample": False}, "options of generate"),
         ({"continuation": torch.ones(0, dtype=torch.long)}, "continuation"),
         ({"continuation": torch.tensor([5, 97])}, "continuation"),

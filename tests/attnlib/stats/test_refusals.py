@@ -83,7 +83,7 @@ def predicted(**columns: object) -> pd.DataFrame:
         (lambda: pooled(LOTS.drop(columns="high"), ["task"]), "rows"),
         (lambda: answer_accuracy(predicted(sample=[0, np.nan])), "sample"),
         (lambda: answer_accuracy(predicted(task=["a", None]), by=["task"]), "task"),
-        (lambda: error_positions(predicted(position=0)), "sample and position"),
+        (lambda: error_positions(predicted(position=0)), r"each \(sample, position\)"),
         (lambda: sample_rows(predicted(sample=[0, np.nan], value=0.5), "value"), "sample"),
         (lambda: comparison_table({("a", "b"): compare([0.1], [0.2])}), "comparisons"),
         (lambda: compare([0.1], [0.2, 0.3], paired=True), "paired"),

@@ -117,10 +117,12 @@ def planned(path: Path) -> Sweep:
     for values in itertools.product(*lists.values()) if lists else ():
         shown = dict(zip(lists, values, strict=True))
         runs.append(Planned(shared | shown, shown))
-    named = {name_of(told.chapter, run.parameters): run for run in runs}
-    if len(named) < len(runs):
-        again = next(run for run in runs if run not in named.values())
-        raise ProfileError(f"{path}: two runs must not have equal parameters; got {again.shown} once more")
+    named = dict[str, Planned]()
+    for run in runs:
+        if (name := name_of(told.chapter, run.parameters)) in named:
+            both = f"{named[name].shown} and {run.shown}"
+            raise ProfileError(f"{path}: two runs must not have equal parameters; got {both}")
+        named[name] = run
     return Sweep(told.chapter, named, told.record)
 
 

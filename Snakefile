@@ -20,13 +20,12 @@ from book.pipeline.reached import (
 )
 
 PROFILE = config.get("profile", "quick")
-# What a cluster's scheduler is told of a chapter: minutes, and megabytes. Those of smoke and quick are what they were
-# seen to take (the status page has it) with room to spare; those of paper were reckoned from the sizes of models.
+# Limits for a cluster's scheduler, in minutes and megabytes. Those of smoke and quick are measured (see the status page),
+# with a margin; those of paper are estimated from the sizes of models.
 MINUTES = {"smoke": 10, "quick": 60, "paper": 48 * 60}
 MEGABYTES = {"smoke": 2_000, "quick": 4_000, "paper": 8_000}
-# A model of a thousand million parameters: weights, gradients, two moments, and what is written of them.
 MORE_MEGABYTES = {
-    ("paper", "algorithmic_reasoning"): 64_000,
+    ("paper", "algorithmic_reasoning"): 64_000,  # a model of 1e9 parameters: weights, gradients, moments, a checkpoint
     ("paper", "classification_dynamics"): 24_000,
     ("paper", "translation_dynamics"): 24_000,
 }

@@ -1,6 +1,6 @@
 """The explorers, one row for each: how it is made, where it is pointed at, and what it says then.
 
-`tests/book/test_explorers_in_browser.py` asks every behaviour of every row that has what it needs.
+`tests/book/test_explorers_in_browser.py` checks each behaviour for every row that sets what the check reads.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,8 +17,8 @@ from attnlib.widgets import AttentionExplorer, GenerationExplorer, ModelExplorer
 from tests.explorers import (
     COUNT, EXACT, HOSTILE, LETTERS, NEW, POINTER, PROMPT, RELEVANCE, REVERSES, SOURCE, TARGET, TOKENS,
     TRUTH, adder, alignment_explorer, attention, classify, document, dynamics_explorer, matrix,
-    measure_explorer, model_explorer, passage, problem, program_explorer, question, scores, sentence, shown,
-    training_explorer, translate, weights,
+    measure_explorer, model_explorer, output_with, passage, problem, program_explorer, question, scores,
+    sentence, shown, training_explorer, translate, weights,
 )  # fmt: skip
 # isort: on
 
@@ -28,15 +28,15 @@ MAPS, TICK = "canvas.attnx-map", ".attnx-ticks span >> nth=-1"
 
 @dataclass(frozen=True)
 class Cell:
-    """Something to point at, and what is said of it.
+    """An element to point at, and the text that the explorer then shows.
 
     Attributes:
-        settings: of the explorer at that moment.
-        selector: what is pointed at.
-        words: what is said, with # for a number and … for whatever stands between.
-        numbers: the true ones.
-        at: the place in it, across and down, as parts of its size.
-        said: where it is said.
+        settings: the explorer's settings at that moment.
+        selector: selector of the element.
+        words: the text, with # for a number and … for any text between.
+        numbers: the numbers that the text must show, computed in Python.
+        at: the place within the element, across and down, as shares of its size.
+        said: selector of the text.
     """
 
     settings: dict[str, Any]
@@ -64,14 +64,14 @@ class Row:
     """An explorer.
 
     Attributes:
-        make: one of two items.
+        make: builds the explorer, with two items.
         changed: settings with which it shows something else.
         saved: how the name of a saved file begins, some texts of the picture, the first columns.
         cells: some of what can be pointed at.
-        walks: by keys.
+        walks: sequences of keys, and what is announced after them.
         pictures: by the label of a control, pictures that each of its choices has of its own.
         scale: by the choice of what the strongest colour stands for, the last number of the scale.
-        ends: where that number stands.
+        ends: selector of that number.
         table: settings, row, column and what a cell of the table holds, a # being a number.
         hostile: one whose every text is markup; what is pointed at; where texts stand; those texts.
         long: explorers of many tokens and long names, and what is pointed at.
@@ -546,6 +546,7 @@ PROGRAM = Row(
             {"item": 1, "text": COUNT["text"], "query": 2},
             "[data-at='3']",
             "'d' at position 3: not read; in its place 'b' would give #, 'c' would give #.",
+            [output_with(COUNT, "bcb", 2), output_with(COUNT, "bcc", 2)],
         )
     ],
     long=([lambda: ProgramExplorer({"p" * 90: POINTER})], "[data-at='3']"),

@@ -2,6 +2,7 @@
 
 import json
 import re
+import string
 import zlib
 from typing import Any
 
@@ -24,7 +25,7 @@ from book.chapters.trying import texts_for
 
 HOSTILE = ["<script>alert(1)</script>", "</style>", "<!--<script>", "<img src=x onerror=alert(1)>"]
 STEPS = [0, 10, 50, 100, 1000]
-"""Of the checkpoints of every training here."""
+"""The training steps of the checkpoints that the explorers of training show."""
 
 
 def attention(checkpoints: int = 3, layers: int = 2, heads: int = 3, tokens: int = 4) -> torch.Tensor:
@@ -185,6 +186,13 @@ def model_explorer(name: str = "sort", chapter: str = "rasp_languages", **settin
 
 POINTER: dict[str, Any] = {"program": draw(1016), "text": "acddadedbbab", "query": 12}
 COUNT: dict[str, Any] = {"program": draw(1010), "text": "bcddcccbcc", "query": 6}
+
+
+def output_with(question: dict[str, Any], begins: str, query: int) -> int:
+    """The program's output at a position of the question's text that begins otherwise."""
+    program, text = question["program"], begins + question["text"][len(begins) :]
+    ids = np.array([[program.alphabet, *map(string.ascii_lowercase.index, text)]])
+    return int(program.outputs(ids)[0, query])
 
 
 def program_explorer(**settings: Any) -> ProgramExplorer:

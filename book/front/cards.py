@@ -70,7 +70,7 @@ def cards(stage: Path) -> str:
     return "\n\n".join(["::::{container} front-cards", *shown, "::::"])
 
 
-def names_the_fact() -> Card:
+def needle_card() -> Card:
     """How often rollout names the requested fact, in comparison with random tokens."""
     number = _number("rollout, needle")
     shares = {"rollout": number.value, "five at random": number.bound}
@@ -85,7 +85,7 @@ def names_the_fact() -> Card:
     )
 
 
-def comes_back() -> Card:
+def redirection_card() -> Card:
     """A language model's share of correct letters in longer reversals, by the strength of redirection."""
     curves = reversals()
     before, *_, after = curves["the reference"]
@@ -113,7 +113,7 @@ def reversals() -> dict[str, list[float]]:
     }
 
 
-def adds_wrongly() -> Card:
+def ablation_card() -> Card:
     """The answer of a model that adds, with one head switched off."""
     adds = stored_model("arithmetic_lens", "addition, seed 0")
     read, (layer, head, _) = opened(adds)
@@ -131,7 +131,7 @@ def adds_wrongly() -> Card:
     )
 
 
-def agrees_weakly() -> Card:
+def metric_card() -> Card:
     """The rank correlation of methods by the standard faithfulness metric and by ground truth."""
     number = _number("standard metric, the same order")
     shares = {"standard metric": number.value, "the same order": 1.0}
@@ -146,7 +146,7 @@ def agrees_weakly() -> Card:
     )
 
 
-def learns_late() -> Card:
+def copying_card() -> Card:
     """How many models learn to copy within 200 steps where co-occurrence says nothing, and where it does."""
     rows = there(came_with_the_book("sequence_copying"))
     rows = rows[rows["setting"].str.startswith(STUDY_SIZE)]
@@ -163,7 +163,7 @@ def learns_late() -> Card:
     )
 
 
-def order_changes() -> Card:
+def transfer_card() -> Card:
     """The rank of rollout among the methods, in compiled and in trained transformers of random programs."""
     compiled, trained = programs.confirming(), programs.trained()
     both = programs.beside_trained(trained, compiled)
@@ -184,12 +184,12 @@ def order_changes() -> Card:
 
 
 CARDS: tuple[Callable[[], Card], ...] = (
-    names_the_fact,
-    comes_back,
-    adds_wrongly,
-    agrees_weakly,
-    learns_late,
-    order_changes,
+    needle_card,
+    redirection_card,
+    ablation_card,
+    metric_card,
+    copying_card,
+    transfer_card,
 )
 
 

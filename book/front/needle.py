@@ -31,10 +31,10 @@ ROLLOUT, OCCLUSION, LRP = "rollout", "occlusion", "AttnLRP"
 DARKEST = 45
 """The largest share of the links' colour in a shade, in percent: words stay readable on it."""
 
-NAMED = 3
+TOP_TOKENS = 3
 """How many tokens with the highest scores each side names."""
 
-ALL = 5
+DIGITS = 5
 """Digits of recorded scores: decimals in the picture, significant digits for the explorer's methods."""
 
 HALF = """\
@@ -112,7 +112,7 @@ def half(kept: dict[str, Any], method: str, heading: str, about: str) -> str:
         blank = " " if token[0] == " " and token.strip() else ""
         span = f'{blank}<span style="--share: {DARKEST * shade:.0f}%">{word}</span>'
         spans.append("<mark>" * (place == fact[0]) + span + "</mark>" * (place == fact[-1]))
-    order = np.argsort(-scores, kind="stable")[:NAMED]
+    order = np.argsort(-scores, kind="stable")[:TOP_TOKENS]
     most = ", ".join(f"<i>{escape(kept['tokens'][place].strip() or 'a blank')}</i>" for place in order)
     return HALF.format(
         heading=heading, about=f"{about} {most}.", text="".join(spans), answer=escape(kept["answer"])
@@ -125,7 +125,7 @@ def ordinal(number: int) -> str:
     return f"{number}{end}"
 
 
-def asked() -> dict[str, Any]:
+def needle_record() -> dict[str, Any]:
     """The content of `needle.json`: the language model's answer and each method's scores of the tokens."""
     from attnlib.attribution.attention import from_attention, mean_rolled
     from attnlib.attribution.registry import attributions
@@ -155,10 +155,10 @@ def asked() -> dict[str, Any]:
         "tokens": [tokenizer.decode(each) for each in sample.input_ids[:n]],
         "fact": sample.reference[n - 1, : n - 1].nonzero().flatten().tolist(),
         "scores": {
-            name: [round(each, ALL) for each in row[: n - 1].tolist()] for name, row in scores.items()
+            name: [round(each, DIGITS) for each in row[: n - 1].tolist()] for name, row in scores.items()
         },
         "methods": {
-            display_name(name): [float(f"{each:.{ALL}g}") for each in row[: n - 1].tolist()]
+            display_name(name): [float(f"{each:.{DIGITS}g}") for each in row[: n - 1].tolist()]
             for name, row in every.items()
         },
         "model": f"{DEFAULT}, {model.loaded_from}",
@@ -168,4 +168,4 @@ def asked() -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    RECORD.write_text(json.dumps(sealed(asked()), indent=1) + "\n", encoding="utf-8")
+    RECORD.write_text(json.dumps(sealed(needle_record()), indent=1) + "\n", encoding="utf-8")

@@ -78,7 +78,9 @@ def make_page(executed: Path, folder: Path) -> Path:
     notebook = read(executed)
     chapter = chapter_of(notebook)
     if folder.exists() and not (folder.is_dir() and (folder / f"notebooks/{chapter}.html").exists()):
-        raise NoChapterError(f"{folder} is there, and holds no such page: name another folder with -o")
+        raise NoChapterError(
+            f"{folder} exists and does not hold a page of this chapter: name another folder with -o"
+        )
     with tempfile.TemporaryDirectory() as scratch:
         stage = Path(scratch, "stage")
         lay_out(notebook, chapter, stage, nearest(notebook, chapter, executed))

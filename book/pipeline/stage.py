@@ -251,7 +251,7 @@ def main() -> int:
         args.log.write_text(f"{error}\n", encoding="utf-8")
         return 1
     except (CheckpointError, OSError) as error:  # a full disk, which has no room for a log either
-        print(f"book  the pages cannot be written, and the chapters are kept: {error}", file=sys.stderr)
+        print(f"book  the pages were not rendered; the executed chapters are kept: {error}", file=sys.stderr)
         return 1
     finally:
         shutil.rmtree(output, ignore_errors=True)

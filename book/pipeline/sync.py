@@ -24,7 +24,7 @@ TOGETHER = Path("build/synced.json")
 
 TODO = """\
 Nothing was changed. Move one file of each pair that is named out of the project, and run `make sync` again:
-it is made anew from the other. Then make its edits there by hand."""
+it is written again from the other. Then repeat its edits by hand."""
 
 
 class Unreadable(Exception):

@@ -393,7 +393,7 @@ def test_what_can_be_pressed_is_large_enough_for_a_finger(all_of_them: Any) -> N
 
 
 def test_a_control_is_called_what_is_written_before_it(all_of_them: Any) -> None:
-    """Who speaks to a page says what stands there (WCAG 2.5.3)."""
+    """Speech control uses the visible label (WCAG 2.5.3)."""
     names = (
         all_of_them()
         .locator(".attnx-field")
@@ -529,11 +529,11 @@ ARRAYS = """() => {
     constructor(...given) { super(...given); if (typeof given[0] === "number") sizes.push(given[0]); }
   };
 }"""
-"""Knows as `sizes` of what length arrays of bytes are made."""
+"""Records the length of each new Uint8Array in `window.sizes`."""
 
 
 @pytest.mark.parametrize("name", ["attention", "generation", "measure"])
-def test_who_comes_to_the_list_of_items_finds_them_unpacked(opened: Any, name: str) -> None:
+def test_hovering_the_list_of_items_unpacks_them_ahead(opened: Any, name: str) -> None:
     page = opened(EXPLORERS[name].make(title="T"))
     page.evaluate(ARRAYS)
     items = page.locator("select").first

@@ -76,9 +76,9 @@ def needle_card() -> Card:
     shares = {"rollout": number.value, "five at random": number.bound}
     return Card(
         percent(number.value),
-        f"Rollout's five highest-ranked tokens include a token of the right code in {percent(number.value)} "
-        f"of {number.n:,} prompts like the one above. Five random tokens of the facts do in "
-        f"{percent(number.bound)}.",
+        "We rank the tokens of the facts by rollout. The first five include a token of the right code in "
+        f"{percent(number.value)} of {number.n:,} prompts like the one above. Five random tokens of the facts "
+        f"do in {percent(number.bound)}.",
         "A language model's facts",
         "/notebooks/generative_rollout.ipynb#which-methods-find-the-needle",
         bars(shares),

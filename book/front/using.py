@@ -29,10 +29,10 @@ PASSES = Path(__file__).parents[1] / "performance/measures.csv"
 CAPTION = """\
 :::{{container}} caption
 Means over {needs} and {uses} settings, with 95 % confidence intervals over settings. A *setting* is a \
-task with its models; models with supervised heads are left out. The cost is compared with [one full \
-forward pass](/book/performance.md). A mean does not hold for every model: rollout scores {least:.2f} in \
-one setting and {most:.2f} in another. So test the method that you choose on prompts whose answer you \
-know.
+task with its models; models whose attention was supervised are left out. The cost is compared with [one \
+full forward pass](/book/performance.md). A mean does not hold for every model: in the first column, \
+rollout scores {least:.2f} in one setting and {most:.2f} in another. So test the method that you choose on \
+prompts whose answer you know.
 :::"""
 
 

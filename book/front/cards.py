@@ -77,8 +77,8 @@ def needle_card() -> Card:
     return Card(
         percent(number.value),
         "We rank the tokens of the facts by rollout. The first five include a token of the right code in "
-        f"{percent(number.value)} of {number.n:,} prompts like the one above. Five random tokens of the facts "
-        f"do in {percent(number.bound)}.",
+        f"{percent(number.value)} of {number.n:,} prompts like the one above. Five random tokens do in "
+        f"{percent(number.bound)}.",
         "A language model's facts",
         "/notebooks/generative_rollout.ipynb#which-methods-find-the-needle",
         bars(shares),

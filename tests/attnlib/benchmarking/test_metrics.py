@@ -69,7 +69,7 @@ def changes(model, input_ids, scores, **_):
             lambda model, ids, scores, **_: torch.full((len(ids),), torch.nan),
             "numbers of mine must be finite",
         ),
-        (lambda model, ids, scores, **_: torch.rand(len(ids)), "mine must give the same"),
+        (lambda model, ids, scores, **_: torch.rand(len(ids)), "mine must return the same"),
         (lambda model, ids, scores, **_: 1 / 0, "ends with ZeroDivisionError"),
         (changes, "mine must leave the model's"),
     ],

@@ -151,7 +151,7 @@ def asking_for_more(model, input_ids, **how):
         (not_a_number, "the scores of mine must be finite"),
         (training, "mine must leave the model's"),
         (rewriting, "mine must leave the model's"),
-        (guessing, "mine must give the same"),
+        (guessing, "mine must return the same"),
         (asking_for_more, "mine must explain an attnlib Transformer in float64; it ends with AttributeError"),
     ],
 )

@@ -333,7 +333,7 @@ def test_accuracy_is_of_one_run_and_split_or_of_what_by_tells_apart():
     rows = pd.DataFrame({"sample": [0, 0, 1, 1], "position": [0, 1] * 2, "correct": True})
     both = pd.concat([rows.assign(run="a"), rows.assign(run="b", correct=False)])
     assert answer_accuracy(both, ["run"])["value"].tolist() == [1, 1, 0, 0]
-    with pytest.raises(ValueError, match=r"^sample and position must "):
+    with pytest.raises(ValueError, match=r"^each \(sample, position\) must "):
         answer_accuracy(both)
 
 

@@ -372,7 +372,7 @@ def nowhere(run):
         (lambda runs: runs | {"normal_B": replace(runs["normal_B"], alpha=None)}, "a run must have alpha"),
         (lambda runs: runs | {"uniform": replace(runs["uniform"], beta=None)}, "'uniform' must have beta"),
         (lambda runs: runs | {"normal_A": replace(runs["normal_A"], right=None, accuracy=None)}, "gold"),
-        (lambda runs: runs | {"normal_A": nowhere(runs["normal_A"])}, "a row"),
+        (lambda runs: runs | {"normal_A": nowhere(runs["normal_A"])}, "at least one row"),
     ],
 )
 def test_runs_that_do_not_fit_are_refused(runs, change, name):

@@ -95,8 +95,6 @@ def _changed(model: dict[str, Any], change: Callable[[str], str]) -> dict[str, A
         for cell in content["cells"]:
             if cell["cell_type"] == "markdown":
                 cell["source"] = change("".join(cell["source"]))
-    elif (
-        model.get("type") == "file" and isinstance(content, str) and model.get("path", ".md").endswith(".md")
-    ):
+    elif model.get("type") == "file" and isinstance(content, str) and model["path"].endswith(".md"):
         model["content"] = change(content)
     return model

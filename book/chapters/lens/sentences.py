@@ -148,9 +148,10 @@ def tell_ablation(looks: pd.DataFrame, zero: pd.DataFrame, uniform: pd.DataFrame
         f". Head {most} is the most needed: {100 * lost[most]:.0f} points are lost without it. The least "
         f"needed is {least}, with {100 * lost[least]:.0f} points, and {100 * share[least]:.0f} % of its "
         f"attention is on the reference. With uniform attention in {most}, "
-        f"{100 * lost_evenly[most]:.0f} points are lost. The two tests rank the heads with a "
-        f"correlation of {lost.corr(lost_evenly, method='spearman'):.2f}. The share of a head's attention "
-        f"on the reference and the loss without it have one of {share.corr(lost, method='spearman'):.2f}"
+        f"{100 * lost_evenly[most]:.0f} points are lost. Over all heads, the losses in "
+        f"the two tests have a rank correlation of {lost.corr(lost_evenly, method='spearman'):.2f}. A head's "
+        "attention on the reference and the loss without the head have a rank correlation of "
+        f"{share.corr(lost, method='spearman'):.2f}"
     )
     tell({"ablated": if_learned(right, 0.0, clause)})
 
